@@ -1,0 +1,1 @@
+"""Readers: MLIR text, Triton launches. Import only `dialects`."""

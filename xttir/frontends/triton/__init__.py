@@ -1,0 +1,1 @@
+"""Run Triton programs with no GPU: compile, intercept launches, give `device="cuda"` a CPU."""

@@ -1,0 +1,1 @@
+"""The interpreter: values, memory, the grid executor and one functions file per dialect."""

@@ -1,0 +1,113 @@
+"""What a launch is, and what comes back from running one. Frontends build it, the executor runs it.
+
+A launch is complete: module, kernel name, grid and one argument for every parameter of the
+kernel's `tt.func`, in order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from xttir.diagnostics import Fault
+from xttir.policy import CheckCounts
+
+
+@dataclass(eq=False)
+class Storage:
+    """One allocation: what pointers are checked against and what shadows are kept for.
+
+    `bytes`: uint8[nbytes], a view of the memory the host sees (never a copy). `address`: the
+    address of byte 0 as kernels see it. `valid`: bool[nbytes] or None; None means every byte has
+    been written. The executor updates it; whoever allocated the memory creates it (see
+    `torch.empty`). `created` says where the host allocated it, for reports.
+    """
+
+    bytes: np.ndarray
+    address: int
+    valid: np.ndarray | None = None
+    created: str = ""
+    live: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class TensorArg:
+    """A pointer argument that came from a tensor.
+
+    `offset`: byte offset of element 0 in the storage. `shape`, `strides` in elements. `dtype`: the
+    numpy (or ml_dtypes) dtype of the tensor's elements. Bounds are those of the elements this view
+    owns, not of the storage.
+    """
+
+    name: str
+    storage: Storage
+    offset: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+    device: str = "cuda"
+
+
+@dataclass(frozen=True, eq=False)
+class DescriptorArg:
+    """A host tensor descriptor. It fills the parameters Triton expands it to.
+
+    `shape`, `strides` (elements), `block_shape` as in `triton.tools.tensor_descriptor`.
+    `padding`: "zero" or "nan".
+    """
+
+    name: str
+    tensor: TensorArg
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    block_shape: tuple[int, ...]
+    padding: str = "zero"
+    round_f32_to_tf32: bool = False
+
+
+@dataclass(frozen=True, eq=False)
+class ScalarArg:
+    """An integer, float or null pointer, with the name of the parameter."""
+
+    name: str
+    value: int | float
+
+
+Argument = TensorArg | DescriptorArg | ScalarArg
+
+
+@dataclass(frozen=True, eq=False)
+class Launch:
+    """One kernel launch. `arguments` matches the kernel's `tt.func` parameters one to one.
+
+    `memory`: every live storage a pointer may legitimately reach besides the arguments' own
+    (tables of pointers, `int_to_ptr`); a callable so that it costs nothing when not needed.
+    `source_file`: absolute path of the kernel's file, for reports.
+    `plan_key`: equal keys mean equal modules; compiled plans are cached under it.
+    """
+
+    module: ModuleOp
+    kernel: str
+    grid: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+    num_warps: int = 4
+    cc: int = 90
+    index: int = 1
+    constants: dict[str, Any] = field(default_factory=dict)
+    memory: Any = None
+    plan_key: Any = None
+    allocator: Any = None
+
+
+@dataclass
+class LaunchResult:
+    """What a launch did: faults, check counts, programs run, seconds, printed text."""
+
+    faults: list[Fault] = field(default_factory=list)
+    counts: CheckCounts = field(default_factory=CheckCounts)
+    programs: int = 0
+    seconds: float = 0.0
+    completed: bool = True

@@ -1,0 +1,84 @@
+"""What is checked and how a launch is run. One object, looked up where it is needed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+
+CHECKS: dict[str, str] = {
+    "bounds": "accesses outside the tensor (or the elements a view owns), null, misaligned",
+    "race": "conflicting accesses of two program instances that nothing orders",
+    "init": "reads of memory that nobody wrote",
+    "undefined": "division by zero, shifts and conversions out of range",
+    "overflow": "int32 and int64 offsets that wrap on the way to an address",
+    "lanes": "lanes of one store that write different values to one address",
+    "assert": "tl.device_assert and tl.assume",
+    "hints": "tl.multiple_of, tl.max_contiguous and specialisation facts that are false",
+    "host": "devices, grid, shared memory and descriptors as the driver would check them",
+}
+"""Names for `--checks`, with what each one looks for."""
+
+GRID_ORDERS = ("forward", "reversed", "shuffled")
+
+
+def _env(name: str, default: str) -> str:
+    return os.environ.get(f"XTTIR_{name}", default)
+
+
+@dataclass(frozen=True)
+class RunPolicy:
+    """How launches run and what they are checked for.
+
+    `batch`: program instances per batch, 0 chooses by tile size. `max_steps`: loop iterations one
+    program may take before it is reported as not ending. `values_only` turns every check off.
+    """
+
+    checks: frozenset[str] = frozenset(CHECKS)
+    cc: int = 90
+    grid_order: str = "forward"
+    seed: int = 0
+    max_steps: int = 10_000_000
+    batch: int = 0
+    strict: bool = False
+
+    def on(self, check: str) -> bool:
+        return check in self.checks
+
+    def with_checks(self, text: str) -> RunPolicy:
+        """`text` as given to `--checks`: "all", "none", "bounds,race", "all,-race", "-race"."""
+        words = [w.strip() for w in text.split(",") if w.strip()]
+        chosen: set[str] = set(CHECKS) if not words or words[0].startswith("-") else set()
+        for word in words:
+            name, remove = word.removeprefix("-"), word.startswith("-")
+            group = set(CHECKS) if name == "all" else set() if name == "none" else {name}
+            if not group <= set(CHECKS):
+                raise ValueError(f"unknown check '{name}'; known: {', '.join(CHECKS)}, all, none")
+            chosen = chosen - group if remove else chosen | group
+        return replace(self, checks=frozenset(chosen))
+
+    @classmethod
+    def from_environment(cls) -> RunPolicy:
+        """The defaults, as changed by the `XTTIR_*` variables that mirror the flags."""
+        policy = cls(
+            cc=int(_env("CC", "90")),
+            grid_order=_env("GRID_ORDER", "forward"),
+            max_steps=int(_env("MAX_STEPS", "10000000")),
+            batch=int(_env("BATCH", "0")),
+            strict=_env("STRICT", "") not in ("", "0"),
+        )
+        checks = _env("CHECKS", "")
+        return policy.with_checks(checks) if checks else policy
+
+
+@dataclass
+class CheckCounts:
+    """How many times each check was done, and what was left out, with the reason."""
+
+    done: dict[str, int] = field(default_factory=dict)
+    not_done: dict[str, int] = field(default_factory=dict)
+
+    def add(self, check: str, n: int = 1) -> None:
+        self.done[check] = self.done.get(check, 0) + n
+
+    def skip(self, reason: str, n: int = 1) -> None:
+        self.not_done[reason] = self.not_done.get(reason, 0) + n

@@ -1,0 +1,1 @@
+"""Commands: `xttir`, `xttir-opt`, the pytest plugin. Thin layers over the library."""
