@@ -1,0 +1,59 @@
+"""Where an op comes from in the user's source, out of its MLIR location.
+
+Triton prints `"name"("file":l:c)` for a named value, `callsite(callee at caller)` for what was
+inlined, and `fused[...]` for what a pass merged. Diagnostics want the innermost place first.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    CallSiteLoc,
+    FileLineColLoc,
+    FusedLoc,
+    NameLoc,
+)
+from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+
+from xttir.diagnostics import Location
+
+CALLED_FROM = "called from"
+
+
+def location_of(op: Operation | SSAValue) -> Location:
+    """The innermost known place of `op` (or of a value); an empty file name if none is known."""
+    places = locations_of(op)
+    return places[0] if places else Location("")
+
+
+def locations_of(op: Operation | SSAValue) -> tuple[Location, ...]:
+    """All places of `op`: the innermost first, then its call sites outwards ("called from")."""
+    attr: Attribute
+    if isinstance(op, OpResult):
+        attr = op.op.location
+    elif isinstance(op, Operation | BlockArgument):
+        attr = op.location
+    else:
+        return ()
+    return places_of(attr)
+
+
+def places_of(location: Attribute) -> tuple[Location, ...]:
+    """The places that a location attribute names, innermost first; () for an unknown one."""
+    if isinstance(location, FileLineColLoc):
+        return (Location(location.filename.data, location.line.data, location.column.data),)
+    if isinstance(location, NameLoc):
+        return places_of(location.location)
+    if isinstance(location, CallSiteLoc):
+        inner, outer = places_of(location.callee), places_of(location.caller)
+        if not inner:
+            return outer
+        return inner + tuple(
+            Location(at.file, at.line, at.column, CALLED_FROM, at.function) for at in outer
+        )
+    if isinstance(location, FusedLoc) and isinstance(location.locations, ArrayAttr):
+        found: list[Location] = []
+        for part in location.locations.data:
+            found += (place for place in places_of(part) if place not in found)
+        return tuple(found)
+    return ()
