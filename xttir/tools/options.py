@@ -1,0 +1,243 @@
+"""The options of the commands in one table: flag, environment variable, pytest option, ini key.
+
+`--grid-order` on the command line, `XTTIR_GRID_ORDER` in the environment, `--xttir-grid-order` and
+the ini key `xttir_grid_order` under pytest all mean the same and are checked by the same code.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from xttir.policy import CHECKS, GRID_ORDERS, RunPolicy
+
+COMPUTE_CAPABILITIES = (80, 90, 100)
+FORMATS = ("text", "json", "sarif")
+
+
+class UsageError(Exception):
+    """A wrong option or value. Exit code 2."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option. `parse` turns text into the value or raises `ValueError` with the reason.
+
+    `flag`: takes no value. `policy`: the field of `RunPolicy` it sets, "" for none.
+    """
+
+    name: str
+    default: Any
+    help: str
+    parse: Callable[[str], Any] = str
+    metavar: str = ""
+    flag: bool = False
+    short: str = ""
+    policy: str = ""
+
+    @property
+    def env(self) -> str:
+        return "XTTIR_" + self.name.upper().replace("-", "_")
+
+    @property
+    def key(self) -> str:
+        return self.name.replace("-", "_")
+
+
+def _one_of(values: Sequence[Any]) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        for value in values:
+            if str(value) == text:
+                return value
+        raise ValueError(f"'{text}' is not one of {', '.join(map(str, values))}")
+
+    return parse
+
+
+def _number(low: int) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            value = int(text)
+        except ValueError:
+            raise ValueError(f"'{text}' is not an integer") from None
+        if value < low:
+            raise ValueError(f"{value} is less than {low}")
+        return value
+
+    return parse
+
+
+def _checks(text: str) -> frozenset[str]:
+    return RunPolicy().with_checks(text).checks
+
+
+_WORDS = {"1": True, "yes": True, "true": True, "on": True}
+_WORDS |= {"": False, "0": False, "no": False, "false": False, "off": False}
+
+
+def _boolean(text: str) -> bool:
+    try:
+        return _WORDS[text.strip().lower()]
+    except KeyError:
+        raise ValueError(f"'{text}' is neither yes nor no") from None
+
+
+RUN_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "checks",
+        frozenset(CHECKS),
+        "what to check: names separated by commas, 'all', 'none'; a leading '-' switches one off "
+        "(see `xttir checks`)",
+        _checks,
+        "LIST",
+        policy="checks",
+    ),
+    Option(
+        "cc",
+        90,
+        "compute capability of the device that is stood in for: 80, 90 or 100",
+        _one_of(COMPUTE_CAPABILITIES),
+        "CC",
+        policy="cc",
+    ),
+    Option(
+        "grid-order",
+        "forward",
+        f"order in which program instances start: {', '.join(GRID_ORDERS)}",
+        _one_of(GRID_ORDERS),
+        "ORDER",
+        policy="grid_order",
+    ),
+    Option(
+        "max-steps",
+        10_000_000,
+        "loop iterations after which a program counts as not ending",
+        _number(1),
+        "N",
+        policy="max_steps",
+    ),
+    Option("seed", 0, "seed of the shuffled grid order", _number(0), "N", policy="seed"),
+    Option(
+        "strict",
+        False,
+        "count what only the letter of the rules forbids as a fault, not as a warning",
+        _boolean,
+        flag=True,
+        policy="strict",
+    ),
+    Option(
+        "batch",
+        0,
+        "program instances that run together (0: chosen by size); the result does not depend "
+        "on it (advanced)",
+        _number(0),
+        "N",
+        policy="batch",
+    ),
+)
+"""How launches run and what is checked: the fields of `RunPolicy`."""
+
+OUTPUT_OPTIONS: tuple[Option, ...] = (
+    Option("format", "text", "text, json or sarif", _one_of(FORMATS), "FORMAT"),
+    Option("output", "", "write the report to FILE ('-': standard output)", str, "FILE", short="o"),
+    Option(
+        "quiet", False, "print no report when nothing was found", _boolean, flag=True, short="q"
+    ),
+    Option("no-progress", False, "no progress bar for long launches", _boolean, flag=True),
+    Option(
+        "color",
+        "auto",
+        "auto, always or never; NO_COLOR is respected",
+        _one_of(("auto", "always", "never")),
+        "WHEN",
+    ),
+)
+"""What is done with the report."""
+
+ALL_OPTIONS = RUN_OPTIONS + OUTPUT_OPTIONS
+
+
+def defaults(
+    options: Sequence[Option], environment: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """Values by key before any flag: the environment's where it has one."""
+    environment = os.environ if environment is None else environment
+    values = {}
+    for option in options:
+        text = environment.get(option.env)
+        values[option.key] = option.default
+        if text is not None and (text or option.flag):
+            values[option.key] = checked(option, text, option.env)
+    return values
+
+
+def checked(option: Option, text: str, spelled: str) -> Any:
+    """`text` parsed, or `UsageError` naming the flag or variable as the user spelled it."""
+    try:
+        return option.parse(text)
+    except ValueError as error:
+        raise UsageError(f"{spelled}: {error}") from None
+
+
+def split(
+    argv: Sequence[str], options: Sequence[Option], also: Sequence[str] = ()
+) -> tuple[dict[str, Any], list[str]]:
+    """Leading options of `argv` as values by key, and the rest from the first word that is none.
+
+    Everything after the script's name belongs to the script, so that nothing can be parsed
+    beyond it. `also`: words beginning with '-' that belong to the rest ("-m"). Raises `UsageError`.
+    """
+    by_flag = {f"--{o.name}": o for o in options} | {f"-{o.short}": o for o in options if o.short}
+    values: dict[str, Any] = {}
+    rest = list(argv)
+    while rest:
+        word = rest[0]
+        if not word.startswith("-") or word == "-" or word in also:
+            break
+        rest.pop(0)
+        if word == "--":
+            break
+        flag, equals, text = word.partition("=") if word.startswith("--") else (word, "", "")
+        if not word.startswith("--") and len(word) > 2:
+            flag, equals, text = word[:2], "=", word[2:]
+        option = by_flag.get(flag)
+        if option is None:
+            raise UsageError(f"unknown option '{flag}'" + near(flag, [*by_flag, "--help"]))
+        if option.flag:
+            if equals:
+                raise UsageError(f"{flag} takes no value")
+            values[option.key] = True
+            continue
+        if not equals:
+            if not rest:
+                raise UsageError(f"{flag} needs a value ({option.metavar}: {option.help})")
+            text = rest.pop(0)
+        values[option.key] = checked(option, text, flag)
+    return values, rest
+
+
+def near(word: str, known: Iterable[str]) -> str:
+    """ "; did you mean ...?" when `word` looks like one of `known`, else ""."""
+    import difflib
+
+    plain = {name.lstrip("-"): name for name in known}
+    close = difflib.get_close_matches(word.lstrip("-"), plain, 1)
+    return f"; did you mean '{plain[close[0]]}'?" if close else ""
+
+
+def policy_of(values: Mapping[str, Any]) -> RunPolicy:
+    """The run policy that `values` (by key) describe."""
+    return replace(RunPolicy(), **{o.policy: values[o.key] for o in RUN_OPTIONS if o.key in values})
+
+
+def to_environment(policy: RunPolicy) -> dict[str, str]:
+    """The variables that make another process use `policy`."""
+    out = {}
+    for option in RUN_OPTIONS:
+        value = getattr(policy, option.policy)
+        if isinstance(value, frozenset):
+            value = ",".join(c for c in CHECKS if c in value) or "none"
+        out[option.env] = str(int(value)) if isinstance(value, bool) else str(value)
+    return out

@@ -1,0 +1,269 @@
+"""Running a user's script or module as plain `python` would, and telling its ends apart.
+
+A script can end by itself, by `sys.exit`, by Ctrl-C, by an exception of its own, or because a
+launch met something xttir has no meaning for. The user's exceptions are shown with the user's
+frames only; a failed assertion is a finding at its line.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import os
+import runpy
+import site
+import sys
+import sysconfig
+import threading
+import traceback
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import xttir
+from xttir.diagnostics import Fault, InputError, Kind, Location, Unsupported, XttirError
+from xttir.tools.report import Problem, Report, ScriptError
+
+_PACKAGE = str(Path(xttir.__file__).resolve().parent) + os.sep
+_OWN_FAULTS = tuple(os.path.join(_PACKAGE, d) for d in ("interp", "dialects", "session.py"))
+"""Where an exception that is not ours to raise means a defect of xttir. The frontends raise what a
+driver or torch would raise, so theirs belong to the user's program."""
+
+MAX_NOTE_LINES = 12
+
+
+def read_script(path: str) -> types.CodeType:
+    """The compiled script. Raises `InputError`, one line long, for what is not a script."""
+    file = Path(path)
+    try:
+        data = file.read_bytes()
+    except IsADirectoryError:
+        raise InputError(f"'{path}' is a directory, not a script") from None
+    except OSError as error:
+        raise InputError(f"cannot read '{path}': {(error.strerror or 'error').lower()}") from None
+    if b"\0" in data:
+        raise InputError(f"'{path}' is a binary file, not Python source")
+    full = os.path.abspath(path)
+    try:
+        return compile(data, full, "exec", dont_inherit=True)
+    except SyntaxError as error:
+        where = Location(full, error.lineno or 0, error.offset or 0)
+        raise InputError(f"{type(error).__name__}: {error.msg}", where) from None
+    except ValueError as error:
+        raise InputError(f"'{path}' is not Python source: {error}") from None
+
+
+def script_runner(path: str, args: Sequence[str]) -> Callable[[], None]:
+    """Check `path` now; calling the result runs it as `python path args...` would."""
+    code = read_script(path)
+
+    def start() -> None:
+        full = os.path.abspath(path)
+        main = types.ModuleType("__main__")
+        main.__dict__.update(__file__=full, __builtins__=builtins, __cached__=None)
+        sys.argv[:] = [path, *args]
+        sys.path[0] = os.path.dirname(os.path.realpath(path))
+        sys.modules["__main__"] = main
+        exec(code, main.__dict__)
+
+    return start
+
+
+def module_runner(name: str, args: Sequence[str]) -> Callable[[], None]:
+    """The same for `python -m name args...`."""
+
+    def start() -> None:
+        sys.argv[:] = [name, *args]
+        sys.path[0] = os.getcwd()
+        try:
+            spec = importlib.util.find_spec(name)
+        except ModuleNotFoundError:
+            spec = None
+        if spec is None:
+            raise InputError(f"no module named '{name}'")
+        if spec.submodule_search_locations is not None and (
+            importlib.util.find_spec(f"{name}.__main__") is None
+        ):
+            raise InputError(f"'{name}' is a package without a __main__ module")
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+    return start
+
+
+def run(start: Callable[[], None], report: Report) -> None:
+    """Call `start` and write into `report` how it ended. Raises nothing but `InputError`."""
+    previous = threading.excepthook
+    threading.excepthook = lambda args: _thread_ended(args, report, previous)
+    try:
+        start()
+        _join_threads()
+    except InputError:
+        raise
+    except SystemExit as error:
+        report.script_exit = _exit_status(error)
+        _join_threads()
+    except KeyboardInterrupt:
+        report.interrupted = "interrupted by Ctrl-C"
+    except BaseException as error:
+        classify(error, report)
+    finally:
+        threading.excepthook = previous
+
+
+def classify(error: BaseException, report: Report) -> None:
+    """Record an exception that ended the script (or a test) as what it is."""
+    for link in _chain(error):
+        if isinstance(link, Unsupported):
+            problem = Problem(link.what, link.location, link.hint)
+            if problem not in report.unsupported:
+                report.unsupported.append(problem)
+            return
+    if isinstance(error, XttirError):
+        report.input_error = Problem(
+            getattr(error, "what", str(error)),
+            getattr(error, "location", None),
+            getattr(error, "hint", ""),
+        )
+        return
+    frames = traceback.extract_tb(error.__traceback__)
+    if frames and os.path.realpath(frames[-1].filename).startswith(_OWN_FAULTS):
+        report.internal.append(_defect(error, frames))
+        return
+    fault = fault_of(error)
+    if fault is None:
+        report.script_error = ScriptError(
+            type(error).__qualname__, str(error), user_traceback(error), user_location(error)
+        )
+    else:
+        report.faults.append(fault)
+
+
+def fault_of(error: BaseException) -> Fault | None:
+    """The finding that an uncaught exception stands for, if it stands for one."""
+    name = type(error).__name__
+    places = tuple(_places(error))
+    first, *rest = (str(error) or "").strip().splitlines() or [""]
+    notes = tuple(line for line in rest if line.strip())[:MAX_NOTE_LINES]
+    if isinstance(error, AssertionError):
+        message = f"assertion failed: {first}" if first else "assertion failed"
+        return Fault(Kind.ASSERT, message, locations=places, notes=notes)
+    if name == "OutOfResources" and type(error).__module__.startswith("triton"):
+        return Fault(Kind.RESOURCE, first, locations=places, notes=notes)
+    if name == "CompilationError" and type(error).__module__.startswith("triton"):
+        return _compilation(error, places)
+    return None
+
+
+def _compilation(error: BaseException, places: tuple[Location, ...]) -> Fault:
+    """Triton's error names the kernel's text and the AST node; its file is where it was defined."""
+    root = error
+    while isinstance(root.__cause__, type(error)):
+        root = root.__cause__
+    message = getattr(root, "error_message", None) or str(root.__cause__ or root)
+    first, *rest = str(message).strip().splitlines() or ["the kernel does not compile"]
+    return Fault(
+        Kind.MISUSE,
+        f"the kernel does not compile: {first}",
+        locations=places,
+        notes=tuple(rest[:MAX_NOTE_LINES]) or tuple(str(root).strip().splitlines()[:4]),
+    )
+
+
+def user_traceback(error: BaseException) -> str:
+    """The traceback as Python prints it, without frames of xttir and of the module runner."""
+    shown = traceback.TracebackException.from_exception(error)
+    _strip(shown, set())
+    return "".join(shown.format())
+
+
+def _strip(shown: traceback.TracebackException, seen: set[int]) -> None:
+    if id(shown) in seen:
+        return
+    seen.add(id(shown))
+    kept = [f for f in shown.stack if not _is_ours(f.filename)]
+    shown.stack = traceback.StackSummary.from_list(kept)
+    for link in (shown.__cause__, shown.__context__, *(shown.exceptions or ())):
+        if link is not None:
+            _strip(link, seen)
+
+
+def _is_ours(filename: str) -> bool:
+    return filename == "<frozen runpy>" or os.path.realpath(filename).startswith(_PACKAGE)
+
+
+def user_location(error: BaseException) -> Location | None:
+    """Where in the user's files it was raised."""
+    return next(iter(_places(error)), None)
+
+
+_LIBRARIES = tuple(
+    {
+        os.path.realpath(path) + os.sep
+        for path in (*site.getsitepackages(), sysconfig.get_path("stdlib"))
+        if path
+    }
+)
+
+
+def _places(error: BaseException) -> Iterator[Location]:
+    """The user's frames, innermost first: the place of the exception, then the calls to it."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if not _is_ours(f.filename)]
+    users = [f for f in frames if not os.path.realpath(f.filename).startswith(_LIBRARIES)]
+    for depth, frame in enumerate(reversed(users or frames[-1:])):
+        function = "" if frame.name == "<module>" else frame.name
+        column = 0 if frame.colno is None else frame.colno + 1
+        yield Location(
+            os.path.abspath(frame.filename),
+            frame.lineno or 0,
+            column,
+            "called from" if depth else "",
+            function,
+        )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def _defect(error: BaseException, frames: traceback.StackSummary) -> Problem:
+    last = frames[-1]
+    inside = os.path.relpath(os.path.realpath(last.filename), _PACKAGE)
+    where = user_location(error)
+    return Problem(
+        f"xttir failed with {type(error).__name__}: {error} ({inside}:{last.lineno})",
+        where,
+        "this is a defect of xttir, not of the program; XTTIR_DEBUG=1 shows the whole traceback",
+    )
+
+
+def _exit_status(error: SystemExit) -> int:
+    if error.code is None:
+        return 0
+    if isinstance(error.code, int):
+        return error.code
+    print(error.code, file=sys.stderr)
+    return 1
+
+
+def _join_threads() -> None:
+    """Python waits for non-daemon threads before it exits; their launches belong to the run."""
+    for thread in threading.enumerate():
+        if thread is not threading.current_thread() and not thread.daemon:
+            thread.join()
+
+
+def _thread_ended(
+    args: threading.ExceptHookArgs, report: Report, previous: Callable[..., object]
+) -> None:
+    """Exceptions end a thread, not the script; what is not the user's is recorded all the same."""
+    error = args.exc_value
+    ours = error is not None and any(isinstance(x, XttirError) for x in _chain(error))
+    if error is not None and ours:
+        classify(error, report)
+    else:
+        previous(args)
