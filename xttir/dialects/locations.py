@@ -12,12 +12,22 @@ from xdsl.dialects.builtin import (
     FileLineColLoc,
     FusedLoc,
     NameLoc,
+    StringAttr,
 )
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from xttir.diagnostics import Location
 
 CALLED_FROM = "called from"
+
+
+RANGE = StringAttr("range")
+"""Metadata that marks a FusedLoc of two places as a stretch of a file, from one to the other."""
+
+
+def range_location(start: FileLineColLoc, end: FileLineColLoc) -> FusedLoc:
+    """`"f":1:2 to 3:4`. xDSL has no such location and seals its own, so a fused one stands in."""
+    return FusedLoc((start, end), RANGE)
 
 
 def location_of(op: Operation | SSAValue) -> Location:
@@ -53,7 +63,8 @@ def places_of(location: Attribute) -> tuple[Location, ...]:
         )
     if isinstance(location, FusedLoc) and isinstance(location.locations, ArrayAttr):
         found: list[Location] = []
-        for part in location.locations.data:
+        parts = location.locations.data
+        for part in parts[:1] if location.metadata == RANGE else parts:
             found += (place for place in places_of(part) if place not in found)
         return tuple(found)
     return ()

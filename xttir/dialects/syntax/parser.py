@@ -1,0 +1,614 @@
+"""xDSL's parser, taught what Triton prints, and made fast enough for whole compilations.
+
+What is added to the syntax: location aliases used before their definition, fused locations with
+metadata, file ranges. What is mended: hexadecimal floats inside `dense<...>`, NaN payloads,
+bit-packed i1 data. As in MLIR, an op without a location gets its place in the text.
+What makes it fast: one regular expression per token (`lexer`), types remembered by their text,
+`loc(#loc7)` read in one step, and one plan per assembly format (`formats`).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BytesAttr,
+    CallSiteLoc,
+    DenseIntOrFPElementsAttr,
+    FileLineColLoc,
+    FloatAttr,
+    FusedLoc,
+    IntAttr,
+    IntegerAttr,
+    IntegerType,
+    LocationAttr,
+    ModuleOp,
+    NameLoc,
+    NoneAttr,
+    StringAttr,
+    UnknownLoc,
+)
+from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.irdl import IRDLOperation
+from xdsl.parser import Parser, ParserState, UnresolvedOperand
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRTokenKind
+
+from xttir.dialects import constants
+from xttir.dialects.locations import range_location
+from xttir.dialects.syntax.formats import FormatPlan
+from xttir.dialects.syntax.lexer import FastLexer, FastToken
+
+_ALIAS_DEF = re.compile(r"^(#[\w.$-]+) = (?=loc\()", re.MULTILINE)
+_LOC_ALIAS = re.compile(r"loc\((#[\w.$-]+)\)").match
+_LOC_PLAIN = re.compile(
+    r'loc\((?:"([^"\\\n]*)":(\d+):(\d+)'  # file
+    r'|"([^"\\\n]*)"\((#[\w.$-]+)\)'  # name
+    r"|callsite\((#[\w.$-]+) at (#[\w.$-]+)\)"
+    r"|(unknown))\)"
+).match
+
+_NEST0 = r'[^<>"\n]*'
+_NEST1 = rf"{_NEST0}(?:<{_NEST0}>{_NEST0})*"
+_NEST2 = rf"{_NEST0}(?:<{_NEST1}>{_NEST0})*"
+_NEST3 = rf"{_NEST0}(?:<{_NEST2}>{_NEST0})*"
+_TYPE_TEXT = re.compile(rf"(?:tensor|![\w.$-]+)<{_NEST3}>").match
+
+_PERCENT = MLIRTokenKind.PERCENT_IDENT
+_BARE = MLIRTokenKind.BARE_IDENT
+_EXCLAMATION = MLIRTokenKind.EXCLAMATION_IDENT
+_HASH = MLIRTokenKind.HASH_IDENT
+_STRING = MLIRTokenKind.STRING_LIT
+_INTEGER = MLIRTokenKind.INTEGER_LIT
+_FLOAT = MLIRTokenKind.FLOAT_LIT
+
+_PLANS: dict[type[Operation], FormatPlan | None] = {}
+
+
+def _plan_of(op_type: type[Operation]) -> FormatPlan | None:
+    """The plan of an op with a declarative format; None for an op that parses by hand."""
+    if op_type not in _PLANS:
+        plan = None
+        if issubclass(op_type, IRDLOperation) and op_type.get_irdl_definition().assembly_format:
+            plan = FormatPlan(op_type)
+        _PLANS[op_type] = plan
+    return _PLANS[op_type]
+
+
+class FastOperand(UnresolvedOperand):
+    """An operand's name and tuple index; its span is made only for an error."""
+
+    def __init__(self, token: FastToken, index: int = 0):
+        self._token = token
+        self.index = index
+
+    @property
+    def span(self) -> Span:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._token.span
+
+    @property
+    def operand_name(self) -> str:
+        return self._token.text[1:]
+
+
+class TTParser(Parser):
+    """See the module's docstring.
+
+    `types` may be shared between parsers of one context: types by their text. `op_starts` holds
+    the position of every op parsed, in the order in which they were finished.
+    """
+
+    def __init__(
+        self,
+        ctx: Context,
+        input: str | bytes,
+        name: str = "<unknown>",
+        types: dict[str, TypeAttribute] | None = None,
+    ) -> None:
+        super().__init__(ctx, "", name)
+        text = input.decode("utf-8") if isinstance(input, bytes) else input
+        self._parser_state = ParserState(FastLexer(Input(text, name)))  # pyright: ignore
+        self.text = text
+        self.types: dict[str, TypeAttribute] = {} if types is None else types
+        self.aliased_types: dict[str, TypeAttribute] = {}
+        self.op_starts: list[tuple[Operation, int]] = []
+        self._pending: dict[str, int] = {}
+        self._inline_locations: dict[str, LocationAttr] = {}
+        self._ops: dict[str, tuple[type[Operation], str, FormatPlan | None]] = {}
+        self._file = StringAttr(name)
+        self._lines: list[int] | None = None
+
+    # Tokens
+
+    @property
+    def token_kind(self) -> MLIRTokenKind:
+        """The kind of the token to be read next."""
+        return self._parser_state.current_token.kind
+
+    @property
+    def token_text(self) -> str:
+        """The text of the token to be read next."""
+        return self._parser_state.current_token.text
+
+    @property
+    def pos(self) -> int:
+        return self._parser_state.current_token.start  # pyright: ignore
+
+    def advance(self) -> None:
+        """Drop the current token."""
+        state = self._parser_state
+        state.current_token = state.lexer.lex()
+
+    def skip(self, kind: MLIRTokenKind, message: str) -> None:
+        """Drop a token that must be of `kind`."""
+        state = self._parser_state
+        if state.current_token.kind is not kind:
+            self.raise_error(message)
+        state.current_token = state.lexer.lex()
+
+    def _consume_token(self, expected_kind: Any = None) -> Any:
+        state = self._parser_state
+        token = state.current_token
+        assert expected_kind is None or token.kind is expected_kind
+        state.current_token = state.lexer.lex()
+        return token
+
+    def _parse_optional_token(self, expected_kind: Any) -> Any:
+        state = self._parser_state
+        token = state.current_token
+        if token.kind is expected_kind:
+            state.current_token = state.lexer.lex()
+            return token
+        return None
+
+    def parse_optional_punctuation(self, punctuation: Any) -> Any:
+        state = self._parser_state
+        if state.current_token.kind is KIND_BY_PUNCTUATION_SPELLING[punctuation]:
+            state.current_token = state.lexer.lex()
+            return punctuation
+        return None
+
+    def parse_punctuation(self, punctuation: Any, context_msg: str = "") -> Any:
+        state = self._parser_state
+        if state.current_token.kind is not KIND_BY_PUNCTUATION_SPELLING[punctuation]:
+            self.raise_error(f"Expected '{punctuation}'{context_msg}")
+        state.current_token = state.lexer.lex()
+        return punctuation
+
+    def parse_optional_characters(self, text: str) -> str | None:
+        state = self._parser_state
+        if state.current_token.text == text:
+            state.current_token = state.lexer.lex()
+            return text
+        return None
+
+    def _jump(self, position: int) -> None:
+        """Go on reading at `position`."""
+        state = self._parser_state
+        state.lexer.pos = position
+        state.current_token = state.lexer.lex()
+
+    # Modules and ops
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        self._find_aliases()
+        return super().parse_module(allow_implicit_module)
+
+    def parse_operation(self) -> Operation:
+        state = self._parser_state
+        start: int = state.current_token.start  # pyright: ignore
+        results = self._parse_op_result_list() if state.current_token.kind is _PERCENT else []
+        token = state.current_token
+        stack = state.dialect_stack
+        if token.kind is _BARE:
+            name = token.text
+            known = self._ops.get(name)
+            if known is None:
+                op_type = self._get_op_by_name(name)
+                known = (op_type, op_type.dialect_name(), _plan_of(op_type))
+                if "." in name:
+                    self._ops[name] = known
+            state.current_token = state.lexer.lex()
+            op_type, dialect, plan = known
+            stack.append(dialect)
+            op = op_type.parse(self) if plan is None else plan.parse(self)
+            stack.pop()
+            location = self.parse_optional_location()
+            if location is not None:
+                op.location = location
+        else:
+            name = self.expect(self.parse_optional_str_literal, "operation name expected")
+            op_type = self._get_op_by_name(name)
+            stack.append(op_type.dialect_name())
+            op = self._parse_generic_operation(op_type)
+            stack.pop()
+        if isinstance(op.location, UnknownLoc) and not self._said_unknown:
+            op.location = self._place(start)
+        self._said_unknown = False
+        self.op_starts.append((op, start))
+        self._bind(results, op, start)
+        return op
+
+    _said_unknown = False
+    """Whether the location read last was `loc(unknown)`, which is kept as it is."""
+
+    def _bind(self, results: Sequence[tuple[Any, int]], op: Operation, start: int) -> None:
+        """Give the op's results their names."""
+        if not results:
+            return
+        bound = sum(size for _, size in results)
+        if bound and len(op.results) != bound:
+            self.raise_error(
+                f"Operation has {len(op.results)} results, but was given {bound} to bind.", start
+            )
+        first = 0
+        for span, size in results:
+            self._register_ssa_definition(span.text[1:], op.results[first : first + size], span)
+            first += size
+
+    def _parse_op_result(self) -> tuple[Any, int]:
+        # The token stands in for its span: it has `text`, and an error needs no more.
+        token = self._parse_token(_PERCENT, "Expected result SSA value!")
+        if self.token_kind is not MLIRTokenKind.COLON:
+            return token, 1
+        self.advance()
+        size = self._parse_token(_INTEGER, "Expected SSA value tuple size")
+        return token, int(size.text, 0)
+
+    def _register_ssa_definition(self, name: str, values: Sequence[SSAValue], span: Any) -> None:
+        if name in self.ssa_values or name in self.forward_ssa_references:
+            real = span.span if isinstance(span, FastToken) else span
+            super()._register_ssa_definition(name, values, real)
+            return
+        self.ssa_values[name] = tuple(values)
+        if SSAValue.is_valid_name(name):
+            hint = SSAValue.extract_valid_name(name)
+            for value in values:
+                value._name = hint  # pyright: ignore[reportPrivateUsage]
+
+    def parse_optional_unresolved_operand(self) -> UnresolvedOperand | None:
+        state = self._parser_state
+        token = state.current_token
+        if token.kind is not _PERCENT:
+            return None
+        state.current_token = state.lexer.lex()
+        if state.current_token.kind is not _HASH:
+            return FastOperand(token)  # pyright: ignore[reportArgumentType]
+        index = state.current_token.text[1:]
+        if not index.isdecimal():
+            self.raise_error("Expected integer as SSA value tuple index")
+        self.advance()
+        return FastOperand(token, int(index))  # pyright: ignore[reportArgumentType]
+
+    def parse_unresolved_operand(self, msg: str = "operand expected") -> UnresolvedOperand:
+        operand = self.parse_optional_unresolved_operand()
+        if operand is None:
+            self.raise_error(msg)
+        return operand
+
+    def resolve_operand(self, operand: UnresolvedOperand, type: Any) -> Any:
+        values = self.ssa_values.get(operand.operand_name)
+        if values is not None and operand.index < len(values):
+            value = values[operand.index]
+            if value.type is type or value.type == type:
+                return value
+        return super().resolve_operand(operand, type)
+
+    # Types
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        token = self._parser_state.current_token
+        kind = token.kind
+        if kind is _BARE:
+            text = token.text
+            found = self.types.get(text)
+            if found is not None:
+                self.advance()
+                return found
+            if text != "tensor":
+                found = super().parse_optional_type()
+                if found is not None and self._previous_was(token):
+                    self.types[text] = found
+                return found
+        elif kind is not _EXCLAMATION:
+            return super().parse_optional_type()
+        start: int = token.start  # pyright: ignore
+        match = _TYPE_TEXT(self.text, start)
+        if match is None:
+            return super().parse_optional_type()
+        text = match.group()
+        memo = self.aliased_types if "#" in text or kind is _EXCLAMATION else self.types
+        found = memo.get(text) if "#" in text else self.types.get(text)
+        if found is not None:
+            self._jump(match.end())
+            return found
+        found = super().parse_optional_type()
+        if found is not None and not self.text[match.end() : self.pos].strip():
+            (memo if "#" in text else self.types)[text] = found
+        return found
+
+    def _previous_was(self, token: Any) -> bool:
+        """Whether `token` was the last one read: only a type that is one word may be remembered."""
+        between = self.text[token.start + len(token.text) : self.pos]
+        return not between.strip() or between.lstrip().startswith("//")
+
+    def parse_type(self) -> TypeAttribute:
+        found = self.parse_optional_type()
+        if found is None:
+            self.raise_error("type expected")
+        return found
+
+    # Locations
+
+    def _find_aliases(self) -> None:
+        """Note where location aliases are defined: mostly at the end, after all their uses."""
+        for match in _ALIAS_DEF.finditer(self.text):
+            name = match.group(1)
+            if name in self._pending:
+                self.raise_error(f"re-declaration of alias '{name}'", match.start())
+            self._pending[name] = match.end()
+
+    def _parse_alias_def(self) -> None:
+        name = self.token_text
+        if name in self._pending:
+            self._alias(name)
+            self._jump(self._pending[name])
+            self.parse_optional_location()
+            self._said_unknown = False
+            return
+        super()._parse_alias_def()
+
+    def _alias(self, name: str) -> Attribute:
+        """The attribute that alias `name` stands for, read where it is defined."""
+        found = self.attribute_aliases.get(name)
+        if found is not None:
+            return found
+        position = self._pending.get(name)
+        if position is None:
+            self.raise_error(f"undefined symbol alias '{name}'")
+        if position < 0:
+            self.raise_error(f"alias '{name}' refers to itself")
+        match = _LOC_PLAIN(self.text, position)
+        self._pending[name] = -1
+        if match is not None:
+            found = self._plain_location(match)
+        else:
+            state = self._parser_state
+            resume, token = state.lexer.pos, state.current_token
+            self._jump(position)
+            found = self.parse_optional_location()
+            assert found is not None
+            state.lexer.pos, state.current_token = resume, token
+        self._pending[name] = position
+        self.attribute_aliases[name] = found
+        return found
+
+    def _location_alias(self, name: str) -> LocationAttr:
+        attr = self._alias(name)
+        if not isinstance(attr, LocationAttr):
+            self.raise_error(f"alias '{name}' is not a location")
+        return attr
+
+    def _plain_location(self, match: re.Match[str]) -> LocationAttr:
+        file, line, column, name, child, callee, caller, _ = match.groups()
+        if file is not None:
+            return FileLineColLoc(StringAttr(file), IntAttr(int(line)), IntAttr(int(column)))
+        if name is not None:
+            return NameLoc(StringAttr(name), self._location_alias(child))
+        if callee is not None:
+            return CallSiteLoc(self._location_alias(callee), self._location_alias(caller))
+        return UnknownLoc()
+
+    def parse_optional_location(self) -> LocationAttr | None:
+        token = self._parser_state.current_token
+        if token.kind is not _BARE or token.text != "loc":
+            return None
+        start: int = token.start  # pyright: ignore
+        match = _LOC_ALIAS(self.text, start)
+        if match is not None:
+            found = self._location_alias(match.group(1))
+            self._jump(match.end())
+        else:
+            match = _LOC_PLAIN(self.text, start)
+            if match is not None:
+                text = match.group()
+                found = self._inline_locations.get(text)
+                if found is None:
+                    found = self._inline_locations[text] = self._plain_location(match)
+                self._jump(match.end())
+            else:
+                self.advance()
+                with self.in_parens():
+                    found = self._parse_location()
+        self._said_unknown = isinstance(found, UnknownLoc)
+        return found
+
+    def _parse_location(self) -> LocationAttr:
+        """What stands between the parentheses of `loc(...)`."""
+        if self.token_kind is _HASH:
+            name = self.token_text
+            self.advance()
+            return self._location_alias(name)
+        if self.token_kind is _STRING:
+            return self._file_or_name()
+        if self.parse_optional_keyword("fused"):
+            metadata: Attribute = NoneAttr()
+            if self.parse_optional_punctuation("<"):
+                metadata = self.parse_attribute()
+                self.parse_punctuation(">")
+            parts = self.parse_comma_separated_list(self.Delimiter.SQUARE, self._parse_location)
+            return FusedLoc(tuple(parts), metadata)
+        if self.token_kind is _BARE and self.token_text not in ("unknown", "callsite"):
+            self.raise_error("Unsupported location type.")
+        return super()._parse_location()
+
+    def _file_or_name(self) -> LocationAttr:
+        text = StringAttr(self.parse_str_literal())
+        if not self.parse_optional_punctuation(":"):
+            if not self.parse_optional_punctuation("("):
+                return NameLoc(text, NoneAttr())
+            child = self._parse_location()
+            self.parse_punctuation(")")
+            return NameLoc(text, child)
+        line = self.parse_integer(False, False)
+        self.parse_punctuation(":")
+        column = self.parse_integer(False, False)
+        begin = FileLineColLoc(text, IntAttr(line), IntAttr(column))
+        if not self.parse_optional_keyword("to"):
+            return begin
+        end_line = line
+        if self.token_kind is not MLIRTokenKind.COLON:
+            end_line = self.parse_integer(False, False)
+        self.parse_punctuation(":")
+        end_column = self.parse_integer(False, False)
+        return range_location(begin, FileLineColLoc(text, IntAttr(end_line), IntAttr(end_column)))
+
+    def _place(self, position: int) -> FileLineColLoc:
+        """Where `position` is in the text."""
+        if self._lines is None:
+            self._lines = [0, *(m.end() for m in re.finditer("\n", self.text))]
+        low, high = 0, len(self._lines)
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._lines[middle] <= position:
+                low = middle
+            else:
+                high = middle
+        column = position - self._lines[low] + 1
+        return FileLineColLoc(self._file, IntAttr(low + 1), IntAttr(column))
+
+    # Numbers
+
+    def parse_optional_builtin_int_or_float_attr(self) -> IntegerAttr | FloatAttr | None:
+        token = self._parser_state.current_token
+        if token.kind is _BARE and token.text not in ("true", "false"):
+            return None
+        negative = token.kind is MLIRTokenKind.MINUS
+        if token.kind is not _INTEGER and not negative:
+            return super().parse_optional_builtin_int_or_float_attr()
+        start = self.pos
+        value = self.parse_optional_number()
+        if not isinstance(value, int) or self.token_kind is not MLIRTokenKind.COLON:
+            self._jump(start)
+            return super().parse_optional_builtin_int_or_float_attr()
+        hexadecimal = self.text.startswith(("0x", "-0x"), start)
+        self.advance()
+        type_ = self.parse_type()
+        if isinstance(type_, AnyFloat):
+            bits = self._float_bits(value, hexadecimal, negative, type_, start)
+            return constants.float_attr_from_bits(bits, type_)
+        key = (value, type_)
+        found = _INTEGERS.get(key)
+        if found is None:
+            self._jump(start)
+            found = super().parse_optional_builtin_int_or_float_attr()
+            if isinstance(found, IntegerAttr) and len(_INTEGERS) < 4096:
+                _INTEGERS[key] = found
+        return found
+
+    def _float_bits(
+        self, value: int, hexadecimal: bool, negative: bool, type_: AnyFloat, start: int
+    ) -> int:
+        """The bits that an integer literal gives a float, which only hexadecimals may."""
+        if not hexadecimal:
+            self.raise_error(
+                f"unexpected decimal integer literal for a floating point value of type {type_}",
+                start,
+            )
+        if negative:
+            self.raise_error("hexadecimal float literal should not have a leading minus", start)
+        if value.bit_length() > type_.bitwidth:
+            self.raise_error("Hexadecimal float constant out of range for type", start)
+        return value
+
+    def parse_dense_int_or_fp_elements_attr(self, type: Any) -> DenseIntOrFPElementsAttr:
+        start = self.pos
+        self.parse_punctuation("<", " in dense attribute")
+        if self.token_kind is MLIRTokenKind.GREATER:
+            self._jump(start)
+            return super().parse_dense_int_or_fp_elements_attr(type)
+        if self.token_kind in (_STRING, MLIRTokenKind.BYTES_LIT):
+            return self._dense_from_string(type)
+        elements, shape = self._parse_tensor_literal()
+        self.parse_punctuation(">", " in dense attribute")
+        if type is None:
+            self.parse_punctuation(":", " in dense attribute")
+            type = self._parse_dense_literal_type()
+        if shape and list(type.get_shape()) != shape:
+            self.raise_error(
+                f"Shape mismatch in dense literal. Expected {list(type.get_shape())} "
+                f"shape from the type, but got {shape} shape.",
+                start,
+            )
+        data = self._pack(elements, type.element_type)
+        if not shape:
+            return constants.splat(type, data)
+        return DenseIntOrFPElementsAttr(type, BytesAttr(data))
+
+    def _pack(self, elements: Sequence[Any], element_type: Any) -> bytes:
+        """The bytes of parsed literals in `element_type`."""
+        if isinstance(element_type, AnyFloat):
+            size = element_type.compile_time_size
+            packed = bytearray()
+            for element in elements:
+                value = element.value
+                if isinstance(value, bool | tuple):
+                    self.raise_error("expected floating-point elements", element.span)
+                if isinstance(value, int):
+                    text = element.span.text
+                    hexadecimal = text.lstrip("-").startswith("0x")
+                    start = element.span.start
+                    negative = text.startswith("-")
+                    bits = self._float_bits(value, hexadecimal, negative, element_type, start)
+                else:
+                    bits = constants.float_to_bits(value, element_type)
+                packed += bits.to_bytes(size, "little")
+            return bytes(packed)
+        values = [element.to_type(self, element_type) for element in elements]
+        if isinstance(element_type, IntegerType):
+            try:
+                values = [element_type.get_normalized_value(int(value)) for value in values]
+            except ValueError as error:
+                self.raise_error(str(error), elements[0].span)
+        return element_type.pack(values)
+
+    def _dense_from_string(self, type_: Any) -> DenseIntOrFPElementsAttr:
+        """`dense<"0x...">`: the elements' bytes; i1 is packed, eight to a byte."""
+        start = self.pos
+        text = self.parse_optional_str_literal()
+        if text is None or not text.startswith("0x"):
+            self.raise_error("expected a string of hexadecimal digits that begins with 0x", start)
+        try:
+            data = bytes.fromhex(text[2:])
+        except ValueError:
+            self.raise_error("Hex string in denseAttr is invalid", start)
+        self.parse_punctuation(">", " in dense attribute")
+        if type_ is None:
+            self.parse_punctuation(":", " in dense attribute")
+            type_ = self._parse_dense_literal_type()
+        count, element = math.prod(type_.get_shape()), type_.element_type
+        if isinstance(element, IntegerType) and element.width.data == 1:
+            if len(data) == 1 and data[0] in (0x00, 0xFF):
+                data = bytes([data[0] & 1]) * count
+            elif len(data) == (count + 7) // 8:
+                data = bytes(data[i // 8] >> i % 8 & 1 for i in range(count))
+            else:
+                self.raise_error(f"expected {(count + 7) // 8} bytes, but got {len(data)}", start)
+            # xDSL's canonical true of type i1 is that of `dense<true>`.
+            data = data.replace(b"\x01", element.pack((element.get_normalized_value(1),)))
+            return DenseIntOrFPElementsAttr(type_, BytesAttr(data))
+        size = element.compile_time_size
+        if len(data) == size:
+            return constants.splat(type_, data)
+        if len(data) != size * count:
+            self.raise_error(f"expected {size * count} bytes, but got {len(data)}", start)
+        return DenseIntOrFPElementsAttr(type_, BytesAttr(data))
+
+
+_INTEGERS: dict[tuple[int, Attribute], IntegerAttr] = {}
+"""Integer attributes by value and type: few are used, and often."""
