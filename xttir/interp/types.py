@@ -16,6 +16,8 @@ Conventions for values (see docs/semantics.md):
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import ml_dtypes
 import numpy as np
 from xdsl.dialects import builtin
@@ -50,9 +52,7 @@ INT_DTYPES: dict[int, np.dtype] = {
     64: np.dtype(np.int64),
 }
 
-SIGNED_TO_UNSIGNED = {
-    np.dtype(f"int{n}"): np.dtype(f"uint{n}") for n in (8, 16, 32, 64)
-}
+SIGNED_TO_UNSIGNED = {np.dtype(f"int{n}"): np.dtype(f"uint{n}") for n in (8, 16, 32, 64)}
 
 
 def element_type(ty: Attribute) -> Attribute:
@@ -65,6 +65,7 @@ def shape_of(ty: Attribute) -> tuple[int, ...]:
     return tuple(ty.get_shape()) if isinstance(ty, builtin.TensorType) else ()
 
 
+@lru_cache(maxsize=1024)
 def numpy_dtype(ty: Attribute) -> np.dtype:
     """The numpy dtype of a scalar type, or of the elements of a tensor type."""
     ty = element_type(ty)
