@@ -1,19 +1,14 @@
 """The `xttir` command: parses the command line, runs, renders the report, chooses the exit code.
 
-Nothing heavy is imported before the command is known. The report goes to standard error as text,
-or to a file; a report on standard output is alone there: the script's own output then goes to
-standard error.
+Nothing heavy is imported before the command is known.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TextIO
+from collections.abc import Callable, Sequence
 
 import xttir
 from xttir.policy import CHECKS, RunPolicy
@@ -94,14 +89,13 @@ def sanitize(words: Sequence[str]) -> int:
     if rest == ["-m"]:
         raise UsageError("-m needs a module")
     policy = options.policy_of(values)
-    output = Output.of(values)
     from xttir.tools import sanitize as run
+    from xttir.tools.output import Output
 
     progress = not (values["no_progress"] or values["quiet"])
-    with output:
+    with Output(values["format"], values["output"], values["quiet"], values["color"]) as output:
         if rest[0] == "pytest" or rest[:2] == ["-m", "pytest"]:
-            args = rest[1:] if rest[0] == "pytest" else rest[2:]
-            report = run.run_pytest(args, policy, progress=progress)
+            report = run.run_pytest(rest[1:] if rest[0] == "pytest" else rest[2:], policy)
         elif rest[0] == "-m":
             report = run.run_module(rest[1], rest[2:], policy, progress=progress)
         else:
@@ -115,91 +109,6 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "checks": checks,
     "schema": schema,
 }
-
-
-@dataclass
-class Output:
-    """Where the report goes, and in which form.
-
-    `file`: a path, "-" for standard output, "" for the usual place (text: standard error, other
-    formats: standard output).
-    """
-
-    format: str
-    file: str
-    quiet: bool
-    color: str
-
-    def __post_init__(self) -> None:
-        self._stack = contextlib.ExitStack()
-        self._stream: TextIO | None = None
-
-    @classmethod
-    def of(cls, values: dict[str, Any]) -> Output:
-        return cls(values["format"], values["output"], values["quiet"], values["color"])
-
-    def __enter__(self) -> Output:
-        """Open the file before anything runs, so that a wrong path costs no run."""
-        if self.file and self.file != "-":
-            try:
-                self._stream = self._stack.enter_context(open(self.file, "w", encoding="utf-8"))
-            except OSError as error:
-                raise UsageError(f"cannot write '{self.file}': {error.strerror}") from None
-        elif self.file == "-" or self.format != "text":
-            self._stream = self._stack.enter_context(_private_stdout())
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._stack.close()
-
-    def write(self, report: Any) -> None:
-        """Write the report: to its place, and as text to standard error as well."""
-        sys.stdout.flush()
-        if self._stream is not None:
-            self._stream.write(self._rendered(report, self._stream))
-            self._stream.flush()
-        if self._stream is None or self.format != "text":
-            self._show(report)
-
-    def _rendered(self, report: Any, stream: TextIO) -> str:
-        if self.format == "json":
-            from xttir.tools.json_report import object_json
-
-            return json.dumps(object_json(report), indent=2) + "\n"
-        if self.format == "sarif":
-            from xttir.tools.sarif import sarif
-
-            return json.dumps(sarif(report), indent=2) + "\n"
-        from xttir.tools import render
-
-        return render.styled(render.report_lines(report), render.wants_color(stream, self.color))
-
-    def _show(self, report: Any) -> None:
-        from xttir.tools import render
-
-        if self.quiet and report.exit_code == 0 and not report.faults:
-            return
-        color = render.wants_color(sys.stderr, self.color)
-        text = render.styled(render.report_lines(report), color)
-        with contextlib.suppress(OSError):
-            print(text, end="", file=sys.stderr, flush=True)
-
-
-@contextlib.contextmanager
-def _private_stdout() -> Iterator[TextIO]:
-    """Standard output for the report alone; what the script prints goes to standard error."""
-    sys.stdout.flush()
-    try:
-        saved = os.dup(1)
-    except OSError:
-        raise UsageError("standard output is closed") from None
-    os.dup2(2, 1)
-    with open(saved, "w", encoding="utf-8") as stream:
-        try:
-            yield stream
-        finally:
-            sys.stdout.flush()
-            os.dup2(saved, 1)
 
 
 def _takes_nothing(command: str, words: Sequence[str]) -> None:

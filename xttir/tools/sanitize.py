@@ -31,7 +31,7 @@ def run_module(
     return _run(script.module_runner(name, args), policy, progress)
 
 
-def run_pytest(args: Sequence[str], policy: RunPolicy, *, progress: bool = False) -> Report:
+def run_pytest(args: Sequence[str], policy: RunPolicy) -> Report:
     """Run pytest with the plugin on. Tests may run in worker processes (xdist)."""
     import importlib.util
 
@@ -39,7 +39,7 @@ def run_pytest(args: Sequence[str], policy: RunPolicy, *, progress: bool = False
         return _input_error(InputError("pytest is not installed"), policy)
     from xttir.tools import pytest_session
 
-    return pytest_session.run(args, policy, progress)
+    return pytest_session.run(args, policy)
 
 
 def _run(start: Callable[[], None], policy: RunPolicy, bar: bool) -> Report:

@@ -91,15 +91,14 @@ def _pick(file: str, location: Location) -> _Span | None:
         long = [s for s in here if s.end_line > s.line]
         return max(long, key=lambda s: (s.end_line, s.end_column), default=None)
     column = location.column - 1
-    at = [s for s in here if s.column == column]
-    if not at:
-        # Triton compiles a nested kernel from dedented text, which shifts its columns.
-        inside = [f for f in functions if f[0] <= location.line <= f[1]]
-        indent = max(inside, key=lambda f: f[0])[2] if inside else 0
-        at = [s for s in here if s.column == column + indent]
-    words = location.role.split(" ", 1)[0].replace("-", "_")
-    named = [s for s in at if s.callee and words and words in s.callee]
-    return max(named or at, key=lambda s: (s.end_line, s.end_column), default=None)
+    word = location.role.split(" ", 1)[0].replace("-", "_")
+    # Triton compiles a nested kernel from dedented text, which shifts its columns.
+    inside = [f for f in functions if f[0] <= location.line <= f[1]]
+    indent = max(inside, key=lambda f: f[0])[2] if inside else 0
+    places = [[s for s in here if s.column == c] for c in (column, column + indent)]
+    named = [[s for s in at if word and word in s.callee] for at in places]
+    chosen = next((at for at in (*named, *places) if at), [])
+    return max(chosen, key=lambda s: (s.end_line, s.end_column), default=None)
 
 
 def corrected(location: Location) -> Location:
