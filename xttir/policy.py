@@ -62,6 +62,7 @@ class RunPolicy:
         policy = cls(
             cc=int(_env("CC", "90")),
             grid_order=_env("GRID_ORDER", "forward"),
+            seed=int(_env("SEED", "0")),
             max_steps=int(_env("MAX_STEPS", "10000000")),
             batch=int(_env("BATCH", "0")),
             strict=_env("STRICT", "") not in ("", "0"),
