@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from xttir.diagnostics import Fault
+from xttir.diagnostics import Fault, Location
 from xttir.policy import CheckCounts
 
 
@@ -23,7 +23,9 @@ class Storage:
     `bytes`: uint8[nbytes], a view of the memory the host sees (never a copy). `address`: the
     address of byte 0 as kernels see it. `valid`: bool[nbytes] or None; None means every byte has
     been written. The executor updates it; whoever allocated the memory creates it (see
-    `torch.empty`). `created` says where the host allocated it, for reports.
+    `torch.empty`). `created` says where the host allocated it, for reports. `poison`: uint8[k], the
+    pattern that uninitialised elements were filled with (repeating from byte 0), or None; bytes
+    that no longer hold it were written by the host in a way nobody saw, whatever `valid` says.
     """
 
     bytes: np.ndarray
@@ -31,6 +33,7 @@ class Storage:
     valid: np.ndarray | None = None
     created: str = ""
     live: bool = True
+    poison: np.ndarray | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +103,10 @@ class Launch:
     memory: Any = None
     plan_key: Any = None
     allocator: Any = None
+    site: Location | None = None
+    """The user's line that made the launch."""
+    config: str = ""
+    """The autotuner's configuration being run, or ""."""
 
 
 @dataclass
