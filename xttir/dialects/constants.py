@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class _Format(NamedTuple):
+class Format(NamedTuple):
     """A binary float format. `nans`: "ieee", "ones" (all bits below the sign), "-0" or "none"."""
 
     exponent_bits: int
@@ -45,16 +45,16 @@ class _Format(NamedTuple):
     nans: str
 
 
-_IEEE: dict[type[Attribute], _Format] = {
-    Float16Type: _Format(5, 10, "ieee"),
-    BFloat16Type: _Format(8, 7, "ieee"),
-    Float32Type: _Format(8, 23, "ieee"),
-    Float64Type: _Format(11, 52, "ieee"),
+_IEEE: dict[type[Attribute], Format] = {
+    Float16Type: Format(5, 10, "ieee"),
+    BFloat16Type: Format(8, 7, "ieee"),
+    Float32Type: Format(8, 23, "ieee"),
+    Float64Type: Format(11, 52, "ieee"),
 }
 
 
-def _format_of(type_: AnyFloat) -> _Format | None:
-    """None for formats wider than a double (f80, f128), whose bits xDSL does not keep either."""
+def format_of(type_: AnyFloat) -> Format | None:
+    """The layout of a float type; None for those wider than a double (f80, f128)."""
     if isinstance(type_, ReducedPrecisionFloatType):
         semantics = type_.SEMANTICS
         if semantics.nonfinite is FloatNonfiniteBehavior.FINITE_ONLY:
@@ -65,7 +65,7 @@ def _format_of(type_: AnyFloat) -> _Format | None:
             nans = "ones"
         else:
             nans = "ieee"
-        return _Format(semantics.exponent_bits, semantics.mantissa_bits, nans)
+        return Format(semantics.exponent_bits, semantics.mantissa_bits, nans)
     return _IEEE.get(type(type_))
 
 
@@ -82,7 +82,7 @@ def double_from_bits(bits: int) -> float:
 def float_from_bits(bits: int, type_: AnyFloat) -> float:
     """The value of `bits` in `type_`, as a double. NaNs keep sign and payload."""
     value: float = next(iter(type_.iter_unpack(bits.to_bytes(type_.compile_time_size, "little"))))
-    form = _format_of(type_)
+    form = format_of(type_)
     if form is None or not math.isnan(value):
         return value
     sign = bits >> (form.exponent_bits + form.mantissa_bits) & 1
@@ -93,7 +93,7 @@ def float_from_bits(bits: int, type_: AnyFloat) -> float:
 
 def float_to_bits(value: float, type_: AnyFloat) -> int:
     """The bits of `value` in `type_`: rounded to nearest even, to infinity on overflow."""
-    form = _format_of(type_)
+    form = format_of(type_)
     if form is not None and math.isnan(value):
         bits = double_bits(value)
         sign, payload = bits >> 63, bits & ((1 << 52) - 1)

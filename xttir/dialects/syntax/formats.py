@@ -18,10 +18,10 @@ from xdsl.irdl import (
     AttrSizedResultSegments,
     EqAttrConstraint,
     IRDLOperation,
+    RangeLengthConstraint,
     RangeOf,
     SameVariadicOperandSize,
     SameVariadicResultSize,
-    SingleOf,
     VarConstraint,
     VariadicDef,
 )
@@ -136,7 +136,9 @@ def _step(stmt: Any) -> Step:
 
 def _attr_constraint(constr: Any) -> Any:
     """The constraint on each type of an operand or result group."""
-    return constr.constr if isinstance(constr, SingleOf | RangeOf) else constr
+    if isinstance(constr, RangeLengthConstraint):
+        constr = constr.constraint
+    return constr.constr if isinstance(constr, RangeOf) else constr
 
 
 class FormatPlan:

@@ -16,22 +16,28 @@ from typing import Any
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    DYNAMIC_INDEX,
     AnyFloat,
     BytesAttr,
     CallSiteLoc,
+    ComplexType,
     DenseIntOrFPElementsAttr,
     FileLineColLoc,
     FloatAttr,
     FusedLoc,
+    IndexType,
     IntAttr,
     IntegerAttr,
     IntegerType,
     LocationAttr,
+    MemRefType,
     ModuleOp,
     NameLoc,
     NoneAttr,
     StringAttr,
+    TensorType,
     UnknownLoc,
+    VectorType,
 )
 from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation
@@ -58,6 +64,9 @@ _NEST1 = rf"{_NEST0}(?:<{_NEST0}>{_NEST0})*"
 _NEST2 = rf"{_NEST0}(?:<{_NEST1}>{_NEST0})*"
 _NEST3 = rf"{_NEST0}(?:<{_NEST2}>{_NEST0})*"
 _TYPE_TEXT = re.compile(rf"(?:tensor|![\w.$-]+)<{_NEST3}>").match
+
+_ALIAS_USE = re.compile(r"#[\w.$-]+|![\w$-]+(?![\w.$-])").search
+"""Text of a type that means something only where its aliases are defined."""
 
 _PERCENT = MLIRTokenKind.PERCENT_IDENT
 _BARE = MLIRTokenKind.BARE_IDENT
@@ -322,14 +331,14 @@ class TTParser(Parser):
         if match is None:
             return super().parse_optional_type()
         text = match.group()
-        memo = self.aliased_types if "#" in text or kind is _EXCLAMATION else self.types
-        found = memo.get(text) if "#" in text else self.types.get(text)
+        memo = self.aliased_types if _ALIAS_USE(text) else self.types
+        found = memo.get(text)
         if found is not None:
             self._jump(match.end())
             return found
         found = super().parse_optional_type()
         if found is not None and not self.text[match.end() : self.pos].strip():
-            (memo if "#" in text else self.types)[text] = found
+            memo[text] = found
         return found
 
     def _previous_was(self, token: Any) -> bool:
@@ -549,6 +558,21 @@ class TTParser(Parser):
         if not shape:
             return constants.splat(type, data)
         return DenseIntOrFPElementsAttr(type, BytesAttr(data))
+
+    def _parse_dense_literal_type(self) -> Any:
+        # As xDSL's, but without building the constraint it checks with each time.
+        start = self.pos
+        type_ = self.expect(self.parse_optional_type, "Dense attribute must be typed!")
+        if not isinstance(type_, TensorType | VectorType | MemRefType) or not isinstance(
+            type_.element_type, IntegerType | IndexType | AnyFloat | ComplexType
+        ):
+            self.raise_error(
+                "Expected memref, vector or tensor type of integer, index, float, or complex type",
+                start,
+            )
+        if DYNAMIC_INDEX in type_.get_shape():
+            self.raise_error("Dense literal attribute should have a static shape.", start)
+        return type_
 
     def _pack(self, elements: Sequence[Any], element_type: Any) -> bytes:
         """The bytes of parsed literals in `element_type`."""
