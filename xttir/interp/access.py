@@ -113,6 +113,10 @@ class Strided:
             step if step is None else step * numerator // denominator,
         )
 
+    def first(self) -> Strided:
+        """The first program's part, for accesses that are the same for all programs."""
+        return Strided(self.base[:1], self.strides, self.shape, self.itemsize, None, self.lo, 0)
+
     def lanes_injective(self) -> bool:
         """Whether two lanes of one program are never at the same bytes (False: perhaps)."""
         return _injective(list(zip(self.strides, self.shape, strict=True)), self.itemsize)
@@ -191,6 +195,10 @@ class Flat:
 
     def scaled(self, numerator: int, denominator: int) -> Flat:
         return Flat(self.at // denominator * numerator, self.active, numerator)
+
+    def first(self) -> Flat:
+        count = int(self.active[0].sum())
+        return Flat(self.at[:count], self.active[:1], self.itemsize)
 
     def lanes_injective(self) -> bool:
         return False

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.scf import ForOp
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 
@@ -30,6 +31,16 @@ from xttir.policy import CheckCounts, RunPolicy
 if TYPE_CHECKING:
     from xttir.interp.memory import Memory
     from xttir.interp.report import FaultLog
+    from xttir.interp.sanitizer import Sanitizer
+
+
+class StepLimit(Exception):
+    """A program took more loop iterations than the policy allows."""
+
+    def __init__(self, op: Operation, machine: Machine):
+        super().__init__(f"more than {machine.policy.max_steps} loop iterations")
+        self.op = op
+        self.machine = machine
 
 
 class Machine(Interpreter):
@@ -41,6 +52,11 @@ class Machine(Interpreter):
     policy: RunPolicy
     counts: CheckCounts
     log: FaultLog
+    sanitizer: Sanitizer
+    tainted: bool
+    """Whether a value of the batch may be `taint.Tainted`."""
+    watching: bool
+    """Whether stores must notice that they change nothing (programs may spin)."""
 
     def __init__(
         self,
@@ -58,6 +74,11 @@ class Machine(Interpreter):
         self.counts = log.counts
         self.pids = np.zeros(1, np.int64)
         self.tainted = False
+        self.watching = False
+        self.steps = 0
+        self.scheduler: Any = None
+        self.checked: set[int] = set()
+        self._prints: list[tuple[int, str]] = []
 
     def program_id(self, axis: int) -> np.ndarray:
         """int32[b]: the program id along `axis` (0 x, 1 y, 2 z) of every active program."""
@@ -68,9 +89,41 @@ class Machine(Interpreter):
             return (self.pids // gx % gy).astype(np.int32)
         return (self.pids // (gx * gy)).astype(np.int32)
 
-    def undefined(
-        self, op: Operation, value: np.ndarray, lanes: np.ndarray, why: str
-    ) -> Any:
+    def step(self, op: Operation, values: list[Any]) -> None:
+        """Called at the end of every loop iteration, with the values carried into the next one.
+        Gives other programs their turn, and ends loops that do not end by themselves."""
+        self.steps += 1
+        if self.scheduler is not None:
+            self.scheduler.step(self, op, values)
+        elif self.steps > self.policy.max_steps and not isinstance(op, ForOp):
+            raise StepLimit(op, self)
+
+    def wait(self, op: Operation, patient: bool) -> bool:
+        """A poll at `op` found nothing yet: let other programs run. False if it shall time out,
+        which only one that is not patient ever does."""
+        if self.scheduler is None:
+            return False
+        return self.scheduler.wait(self, op, patient)
+
+    def show(self, pid: int, prefix: str, values: np.ndarray | None, in_hex: bool) -> None:
+        """Print values of one program (its block, no program axis) as the device would."""
+        name = "pid " + str(tuple(self.log.program(pid)))
+        if values is None:
+            self._prints.append((pid, f"{name}{prefix}"))
+            return
+        for index in np.ndindex(values.shape):
+            value = values[index]
+            at = f" idx ({', '.join(map(str, index))})" if index else " idx ()"
+            self._prints.append((pid, f"{name}{at}{prefix}{_shown(value, in_hex)}"))
+
+    def flush(self) -> None:
+        """Write what the batch printed, program by program."""
+        if self._prints:
+            self._prints.sort(key=lambda entry: entry[0])
+            print("\n".join(text for _, text in self._prints), flush=True)
+            self._prints.clear()
+
+    def undefined(self, op: Operation, value: np.ndarray, lanes: np.ndarray, why: str) -> Any:
         """Mark `value` undefined where `lanes` holds. `why` reads like "division by zero"."""
         from xttir.interp.taint import taint
 
@@ -81,3 +134,12 @@ class Machine(Interpreter):
     def fault(self, op: Operation, kind: Kind, message: str, **details: Any) -> None:
         """Report a fault at `op` at once. `details` as in `FaultLog.report`."""
         self.log.report(op, kind, message, **details)
+
+
+def _shown(value: np.generic, in_hex: bool) -> str:
+    if in_hex:
+        bits = int.from_bytes(value.tobytes(), "little")
+        return f"0x{bits:0{2 * value.dtype.itemsize}x}"
+    if value.dtype == np.bool_ or value.dtype.kind in "iu":
+        return str(int(value))
+    return f"{float(value):f}"

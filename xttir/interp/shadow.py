@@ -189,9 +189,7 @@ class Shadow:
         if self.clocks is not None and other.any():
             pid = int(self.tags.program(mine.reshape(-1)[:1])[0])
             theirs = found[other]
-            order = self.clocks.ordered(
-                pid, self.tags.program(theirs), self.tags.epoch(theirs)
-            )
+            order = self.clocks.ordered(pid, self.tags.program(theirs), self.tags.epoch(theirs))
             other[other] = ~order
         return other
 

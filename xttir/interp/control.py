@@ -1,0 +1,404 @@
+"""Control flow on batches: structured (scf), unstructured (cf in function bodies) and calls.
+
+Where all programs of the batch agree, a branch is a Python branch. Where they differ, the programs
+that take it are compressed into a batch of their own, run, and merged back; in a control-flow
+graph, groups of programs wait for one another at the earliest block and merge there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xttir.diagnostics import Unsupported
+from xttir.dialects import cf, scf, tt
+from xttir.dialects.locations import location_of
+from xttir.interp.affine import dense
+from xttir.interp.batch import as_condition, merge, take
+from xttir.interp.machine import Machine
+from xttir.interp.plan import (
+    BlockPlan,
+    Compiler,
+    Frame,
+    FunctionPlan,
+    Implementations,
+    RegionPlan,
+    Step,
+)
+from xttir.interp.taint import observe_branch
+from xttir.interp.types import numpy_dtype
+
+Part = tuple[np.ndarray, list[Any]]
+
+
+def _compressed(region: RegionPlan, frame: Frame, programs: np.ndarray, extra: tuple[int, ...]):
+    """A frame in which outer values that `region` uses, and slots `extra`, are those of the chosen
+    programs only."""
+    inner = list(frame)
+    for slot in (*region.captured, *extra):
+        inner[slot] = take(frame[slot], programs)
+    return inner
+
+
+def _with_programs(m: Machine, programs: np.ndarray, run: Callable[[], Any]) -> Any:
+    """Run with only the chosen programs active."""
+    before = m.pids
+    m.pids = before[programs]
+    try:
+        return run()
+    finally:
+        m.pids = before
+
+
+def _merge_results(parts: list[Part], batch: int) -> list[Any]:
+    count = len(parts[0][1])
+    return [merge([(where, values[k]) for where, values in parts], batch) for k in range(count)]
+
+
+def build_if(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
+    """scf.if."""
+    then = c.region(op.regions[0])
+    other = c.region(op.regions[1]) if op.regions[1].blocks else None
+
+    def arm(m: Machine, frame: Frame, region: RegionPlan | None) -> list[Any]:
+        return [] if region is None else run_single_exit(m, region, frame)
+
+    def run(m: Machine, frame: Frame) -> None:
+        condition = as_condition(observe_branch(m, op, frame[ins[0]]))
+        if isinstance(condition, bool):
+            results = arm(m, frame, then if condition else other)
+        else:
+            parts: list[Part] = []
+            for region, chosen in ((then, condition), (other, ~condition)):
+                programs = np.flatnonzero(chosen)
+                if region is None:
+                    continue
+                inner = _compressed(region, frame, programs, ())
+                parts.append(
+                    (
+                        programs,
+                        _with_programs(m, programs, lambda r=region, f=inner: arm(m, f, r)),
+                    )
+                )
+            results = _merge_results(parts, m.pids.size) if outs else []
+        for slot, value in zip(outs, results, strict=True):
+            frame[slot] = value
+
+    return run
+
+
+def run_single_exit(m: Machine, region: RegionPlan, frame: Frame) -> list[Any]:
+    """Run a region to its terminator (scf.yield and the like); gives the values yielded."""
+    if len(region.blocks) == 1:
+        region.entry.run(m, frame)
+        return region.entry.results(frame)
+    return run_graph(m, region, frame)
+
+
+def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
+    """scf.for. The loop variable and the bounds are signed unless the op says unsigned."""
+    assert isinstance(op, scf.ForOp)
+    region = c.region(op.body)
+    body = region.entry
+    variable, *carried = body.arguments
+    dtype = numpy_dtype(op.body.block.args[0].type)
+    unsigned = "unsignedCmp" in op.properties or "unsignedCmp" in op.attributes
+
+    def bound(m: Machine, value: Any) -> np.ndarray:
+        array = dense(observe_branch(m, op, value)).reshape(-1).astype(np.int64)
+        return array & ((1 << (8 * dtype.itemsize)) - 1) if unsigned else array
+
+    def run(m: Machine, frame: Frame) -> None:
+        low, high, step = (bound(m, frame[i]) for i in ins[:3])
+        values = [frame[i] for i in ins[3:]]
+        if step.min() <= 0:
+            raise Unsupported("scf.for with a step that is not positive", location_of(op))
+        same = all(a.size == 1 or (a == a[0]).all() for a in (low, high, step))
+        if same:
+            for number in range(int(low[0]), int(high[0]), int(step[0])):
+                frame[variable] = np.full(1, number, np.int64).astype(dtype)
+                for slot, value in zip(carried, values, strict=True):
+                    frame[slot] = value
+                values = run_single_exit(m, region, frame)
+                m.step(op, values)
+        else:
+            values = _divergent_for(m, frame, low, high, step, values)
+        for slot, value in zip(outs, values, strict=True):
+            frame[slot] = value
+
+    def _divergent_for(
+        m: Machine,
+        frame: Frame,
+        low: np.ndarray,
+        high: np.ndarray,
+        step: np.ndarray,
+        values: list[Any],
+    ) -> list[Any]:
+        batch = m.pids.size
+        low, high, step = (np.broadcast_to(a, (batch,)) for a in (low, high, step))
+
+        def test(at: np.ndarray, iteration: int, values: list[Any]) -> np.ndarray:
+            return low[at] + iteration * step[at] < high[at]
+
+        def body_of(inner: Frame, at: np.ndarray, iteration: int, values: list[Any]) -> list[Any]:
+            inner[variable] = (low[at] + iteration * step[at]).astype(dtype)
+            for slot, value in zip(carried, values, strict=True):
+                inner[slot] = value
+            values = run_single_exit(m, region, inner)
+            m.step(op, values)
+            return values
+
+        return _divergent_loop(m, region, frame, values, test, body_of)
+
+    return run
+
+
+def _divergent_loop(
+    m: Machine,
+    region: RegionPlan,
+    frame: Frame,
+    values: list[Any],
+    test: Callable[[np.ndarray, int, list[Any]], np.ndarray],
+    body: Callable[[Frame, np.ndarray, int, list[Any]], list[Any]],
+) -> list[Any]:
+    """Iterate the programs that still want to; those that are done leave the batch.
+
+    `test(positions, iteration, values)`: bool, which of the programs still in go on.
+    `body(frame, positions, iteration, values) -> values`.
+    """
+    batch = m.pids.size
+    at = np.arange(batch)
+    inner = list(frame)
+    done: list[Part] = []
+    iteration = 0
+    before = m.pids
+    try:
+        while at.size:
+            going = test(at, iteration, values)
+            if not going.all():
+                leave, stay = np.flatnonzero(~going), np.flatnonzero(going)
+                if at.size > 1:
+                    done.append((at[leave], [take(v, leave) for v in values]))
+                else:
+                    done.append((at[leave], values))
+                if not stay.size:
+                    break
+                at = at[stay]
+                values = [take(v, stay) for v in values]
+                inner = _compressed(region, inner, stay, ())
+                m.pids = before[at]
+            values = body(inner, at, iteration, values)
+            iteration += 1
+    finally:
+        m.pids = before
+    return _merge_results(done, batch)
+
+
+def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
+    """scf.while: the before region ends in scf.condition(flag, values...)."""
+    head, tail = c.region(op.regions[0]), c.region(op.regions[1])
+    arguments = head.entry.arguments
+    both = RegionPlan(head.blocks, tuple(set(head.captured) | set(tail.captured)))
+
+    def test_values(m: Machine, frame: Frame, values: list[Any]) -> tuple[Any, list[Any]]:
+        for slot, value in zip(arguments, values, strict=True):
+            frame[slot] = value
+        flag, *passed = run_single_exit(m, head, frame)
+        return as_condition(observe_branch(m, op, flag)), passed
+
+    def body(m: Machine, frame: Frame, values: list[Any]) -> list[Any]:
+        for slot, value in zip(tail.entry.arguments, values, strict=True):
+            frame[slot] = value
+        values = run_single_exit(m, tail, frame)
+        m.step(op, values)
+        return values
+
+    def run(m: Machine, frame: Frame) -> None:
+        values = [frame[i] for i in ins]
+        passed: list[Any] = []
+        while True:
+            flag, passed = test_values(m, frame, values)
+            if flag is False:
+                break
+            if flag is True:
+                values = body(m, frame, passed)
+                continue
+            passed = divergent(m, frame, flag, passed)
+            break
+        for slot, value in zip(outs, passed, strict=True):
+            frame[slot] = value
+
+    def divergent(m: Machine, frame: Frame, flag: np.ndarray, passed: list[Any]) -> list[Any]:
+        """The rest of the loop once programs disagree for the first time."""
+        batch = m.pids.size
+        at = np.arange(batch)
+        inner = list(frame)
+        done: list[Part] = []
+        before = m.pids
+        try:
+            while True:
+                if flag is False:
+                    done.append((at, passed))
+                    break
+                if flag is not True:
+                    leave, stay = np.flatnonzero(~flag), np.flatnonzero(flag)
+                    done.append((at[leave], [take(v, leave) for v in passed]))
+                    at = at[stay]
+                    passed = [take(v, stay) for v in passed]
+                    inner = _compressed(both, inner, stay, ())
+                    m.pids = before[at]
+                values = body(m, inner, passed)
+                flag, passed = test_values(m, inner, values)
+        finally:
+            m.pids = before
+        return _merge_results(done, batch)
+
+    return run
+
+
+def build_call(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
+    """tt.call. The callee is compiled when it is first called."""
+    assert isinstance(op, tt.CallOp)
+    name = op.callee.root_reference.data
+
+    def run(m: Machine, frame: Frame) -> None:
+        results = run_function(m, c.function(name), [frame[i] for i in ins])
+        for slot, value in zip(outs, results, strict=True):
+            frame[slot] = value
+
+    return run
+
+
+def run_function(m: Machine, plan: FunctionPlan, arguments: list[Any]) -> list[Any]:
+    """Run a function on arguments; gives its results."""
+    frame: Frame = [None] * plan.slots
+    for slot, value in zip(plan.body.entry.arguments, arguments, strict=True):
+        frame[slot] = value
+    plan.prologue.run(m, frame)
+    return run_body(m, plan, frame)
+
+
+def run_body(m: Machine, plan: FunctionPlan, frame: Frame) -> list[Any]:
+    """Run a function's body in a frame whose prologue has run."""
+    return run_single_exit(m, plan.body, frame)
+
+
+def run_graph(m: Machine, region: RegionPlan, frame: Frame) -> list[Any]:
+    """Run a region of several blocks to its exit.
+
+    Groups of programs wait at blocks; the group at the earliest block runs next, with every other
+    group waiting there merged into it.
+    """
+    batch = m.pids.size
+    before = m.pids
+    waiting: dict[int, list[tuple[np.ndarray, Frame]]] = {0: [(np.arange(batch), list(frame))]}
+    done: list[Part] = []
+    blocks = {id(b): n for n, b in enumerate(_ir_blocks(region))}
+    try:
+        while waiting:
+            index = min(waiting)
+            at, inner = _join(waiting.pop(index))
+            m.pids = before[at]
+            block = region.blocks[index]
+            block.run(m, inner)
+            for programs, target, values in _successors(m, block, inner, blocks):
+                if target is None:
+                    done.append((at[programs], values))
+                    continue
+                moved = inner if programs.size == at.size else [_take(v, programs) for v in inner]
+                if moved is inner:
+                    moved = list(inner)
+                for slot, value in zip(region.blocks[target].arguments, values, strict=True):
+                    moved[slot] = value
+                if target <= index:
+                    m.step(block.terminator, values)
+                waiting.setdefault(target, []).append((at[programs], moved))
+    finally:
+        m.pids = before
+    return _merge_results(done, batch)
+
+
+def _take(value: Any, programs: np.ndarray) -> Any:
+    return None if value is None else take(value, programs)
+
+
+def _ir_blocks(region: RegionPlan):
+    first = region.blocks[0].terminator
+    assert first is not None
+    block = first.parent
+    assert block is not None
+    parent = block.parent
+    assert parent is not None
+    return list(parent.blocks)
+
+
+def _join(groups: list[tuple[np.ndarray, Frame]]) -> tuple[np.ndarray, Frame]:
+    """Groups of programs that wait at one block, as one group in program order."""
+    if len(groups) == 1:
+        return groups[0]
+    at = np.concatenate([g[0] for g in groups])
+    order = np.argsort(at, kind="stable")
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    parts: list[np.ndarray] = []
+    start = 0
+    for positions, _ in groups:
+        parts.append(rank[start : start + positions.size])
+        start += positions.size
+    frame: Frame = []
+    for slot in range(len(groups[0][1])):
+        values = [g[1][slot] for g in groups]
+        # A value that some group has not computed is not live here.
+        if any(v is None for v in values):
+            frame.append(None)
+        elif all(v is values[0] for v in values) and _is_uniform(values[0]):
+            frame.append(values[0])
+        else:
+            frame.append(merge(list(zip(parts, values, strict=True)), at.size))
+    return at[order], frame
+
+
+def _is_uniform(value: Any) -> bool:
+    base = value.base if hasattr(value, "base") and hasattr(value, "strides") else value
+    return isinstance(base, np.ndarray) and base.shape[:1] == (1,)
+
+
+def _successors(
+    m: Machine, block: BlockPlan, frame: Frame, blocks: dict[int, int]
+) -> list[tuple[np.ndarray, int | None, list[Any]]]:
+    """Where programs go after `block`: (positions, block number or None for the exit, values)."""
+    op = block.terminator
+    everyone = np.arange(m.pids.size)
+    if isinstance(op, cf.BranchOp):
+        return [(everyone, blocks[id(op.successor)], block.results(frame))]
+    if isinstance(op, cf.ConditionalBranchOp):
+        slots = dict(zip(op.operands, block.operands, strict=True))
+        condition = as_condition(observe_branch(m, op, frame[slots[op.cond]]))
+        arms = (
+            (op.then_block, [frame[slots[v]] for v in op.then_arguments]),
+            (op.else_block, [frame[slots[v]] for v in op.else_arguments]),
+        )
+        if isinstance(condition, bool):
+            target, values = arms[0 if condition else 1]
+            return [(everyone, blocks[id(target)], values)]
+        found: list[tuple[np.ndarray, int | None, list[Any]]] = []
+        for (target, values), chosen in zip(arms, (condition, ~condition), strict=True):
+            programs = np.flatnonzero(chosen)
+            found.append((programs, blocks[id(target)], [take(v, programs) for v in values]))
+        return found
+    if op is not None and op.successors:
+        raise Unsupported(f"terminator {op.name}", location_of(op))
+    return [(everyone, None, block.results(frame))]
+
+
+def register(implementations: Implementations) -> None:
+    """Add the control-flow ops."""
+    implementations.control |= {
+        scf.IfOp: build_if,
+        scf.ForOp: build_for,
+        scf.WhileOp: build_while,
+        tt.CallOp: build_call,
+    }

@@ -1,0 +1,261 @@
+"""What a kernel does to memory, read off its IR once: what it may write, and how its programs may
+depend on one another.
+
+Pointers are followed without regard to control flow: values that may hold the same pointer fall in
+one class (union-find); a class that holds a pointer from nowhere known (loaded, cast from an
+integer) may point anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.traits import IsTerminator
+
+from xttir.dialects import scf, tt
+from xttir.interp.types import element_type, shape_of
+
+_ATOMICS = (tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp)
+_LOADS = (tt.LoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
+_STORES = (tt.StoreOp, tt.DescriptorStoreOp, tt.DescriptorScatterOp, tt.DescriptorReduceOp)
+_MEMORY = (*_ATOMICS, *_LOADS, *_STORES)
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Facts on one kernel.
+
+    `sites`: every op of the module that accesses memory. `written`: positions of the kernel's
+    arguments that may be written, None if any memory may be. `ordered`: programs exchange values
+    through atomics, so they run one at a time under vector clocks. `waits`: a loop may wait for
+    another program. `sequential`: the result of float atomics depends on the order of programs, so
+    they run one at a time. `tile`: the greatest number of elements of a value.
+    """
+
+    sites: tuple[Operation, ...]
+    written: frozenset[int] | None
+    ordered: bool
+    waits: bool
+    sequential: bool
+    tile: int
+
+
+def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
+    """Analyse `kernel` and everything in its module."""
+    classes = _Classes()
+    sites: list[Operation] = []
+    tile = 1
+    for op in module.walk():
+        _connect(classes, module, op)
+        if isinstance(op, _MEMORY):
+            sites.append(op)
+        for result in op.results:
+            if isinstance(result.type, TensorType):
+                size = 1
+                for extent in shape_of(result.type):
+                    size *= extent
+                tile = max(tile, size)
+    stores = [op for op in sites if isinstance(op, (*_STORES, *_ATOMICS))]
+    targets = {classes.find(pointer_of(op)) for op in stores if not isinstance(op, tt.AtomicLoadOp)}
+    written: frozenset[int] | None
+    if any(classes.anywhere(t) for t in targets):
+        written = None
+    else:
+        arguments = kernel.body.blocks[0].args
+        written = frozenset(n for n, a in enumerate(arguments) if classes.find(a) in targets)
+    ordered = any(isinstance(op, _ATOMICS) and op.results and _used(op) for op in sites)
+    waits = any(_waits(op, classes, targets) for op in sites)
+    floats = [op for op in stores if _adds_floats(op)]
+    sequential = len(floats) > 1 or any(_in_loop(op) for op in floats)
+    return Effects(tuple(sites), written, ordered or waits, waits, sequential, tile)
+
+
+def pointer_of(op: Operation) -> SSAValue:
+    """The pointer or descriptor operand of a memory op."""
+    for operand in op.operands:
+        if _is_pointer(operand):
+            return operand
+    raise ValueError(f"{op.name} has no pointer operand")
+
+
+def _used(op: Operation) -> bool:
+    return any(r.first_use is not None for r in op.results)
+
+
+def _adds_floats(op: Operation) -> bool:
+    if isinstance(op, tt.AtomicRMWOp):
+        return op.atomic_rmw_op.value.data == tt.RMWOp.FADD
+    if isinstance(op, tt.DescriptorReduceOp):
+        return op.kind.value.data == tt.DescriptorReduceKind.ADD
+    return False
+
+
+def _in_loop(op: Operation) -> bool:
+    parent = op.parent_op()
+    while parent is not None and not isinstance(parent, tt.FuncOp):
+        if isinstance(parent, scf.ForOp | scf.WhileOp):
+            return True
+        parent = parent.parent_op()
+    return parent is not None and len(parent.regions[0].blocks) > 1
+
+
+def _waits(op: Operation, classes: _Classes, targets: set[SSAValue]) -> bool:
+    """Whether `op` looks at memory that others may change, in a loop that may go on for ever."""
+    if isinstance(op, tt.AtomicPollOp):
+        return True
+    if not isinstance(op, (*_ATOMICS, tt.LoadOp)) or not op.results:
+        return False
+    where = classes.find(pointer_of(op))
+    if isinstance(op, tt.LoadOp) and where not in targets and not classes.anywhere(where):
+        return False
+    parent: Operation | None = op.parent_op()
+    while parent is not None and not isinstance(parent, tt.FuncOp):
+        if isinstance(parent, scf.WhileOp):
+            return True
+        parent = parent.parent_op()
+    return parent is not None and _on_cycle(op, parent)
+
+
+def _on_cycle(op: Operation, function: Operation) -> bool:
+    """Whether the block of the function's body that holds `op` can be reached from itself."""
+    region = function.regions[0]
+    if len(region.blocks) == 1:
+        return False
+    block = region.find_ancestor_block_in_region(op.parent_block()) if op.parent_block() else None
+    if block is None:
+        return True
+    seen: set[int] = set()
+    todo = _next_blocks(block)
+    while todo:
+        at = todo.pop()
+        if at is block:
+            return True
+        if id(at) not in seen:
+            seen.add(id(at))
+            todo += _next_blocks(at)
+    return False
+
+
+def _next_blocks(block: Block) -> list[Block]:
+    last = block.last_op
+    return list(last.successors) if last is not None else []
+
+
+def _is_pointer(value: SSAValue) -> bool:
+    ty = value.type
+    return isinstance(element_type(ty), tt.PointerType) or isinstance(ty, tt.TensorDescType)
+
+
+class _Classes:
+    """Union-find over SSA values, with a mark for classes that may point anywhere."""
+
+    def __init__(self) -> None:
+        self._parent: dict[SSAValue, SSAValue] = {}
+        self._anywhere: set[SSAValue] = set()
+
+    def find(self, value: SSAValue) -> SSAValue:
+        root = value
+        while (above := self._parent.get(root, root)) is not root:
+            root = above
+        while (above := self._parent.get(value, value)) is not value:
+            self._parent[value] = root
+            value = above
+        return root
+
+    def join(self, values: Iterable[SSAValue]) -> None:
+        roots = [self.find(v) for v in values]
+        for other in roots[1:]:
+            first = self.find(roots[0])
+            if other is not first and self.find(other) is not first:
+                other = self.find(other)
+                self._parent[other] = first
+                if other in self._anywhere:
+                    self._anywhere.add(first)
+
+    def mark(self, value: SSAValue) -> None:
+        self._anywhere.add(self.find(value))
+
+    def anywhere(self, value: SSAValue) -> bool:
+        return self.find(value) in self._anywhere
+
+
+def _connect(classes: _Classes, module: ModuleOp, op: Operation) -> None:
+    """Join the classes of values among which `op` passes pointers."""
+    for block, values in zip(op.successors, _successor_operands(op), strict=False):
+        _join_pairs(classes, block.args, values)
+    if isinstance(op, tt.CallOp):
+        name = op.callee.root_reference.data
+        for callee in module.body.block.ops:
+            if isinstance(callee, tt.FuncOp) and callee.sym_name.data == name:
+                if callee.body.blocks:
+                    _join_pairs(classes, callee.body.blocks[0].args, op.operands)
+                for inner in callee.walk():
+                    if isinstance(inner, tt.ReturnOp):
+                        _join_pairs(classes, op.results, inner.operands)
+        return
+    pointers = [v for v in (*op.operands, *op.results) if _is_pointer(v)]
+    if op.regions and not isinstance(op, ModuleOp | tt.FuncOp):
+        # Loop-carried values, yields and results: all that could be the same pointer.
+        for region in op.regions:
+            for block in region.blocks:
+                pointers += [a for a in block.args if _is_pointer(a)]
+                if block.last_op is not None and block.last_op.has_trait(IsTerminator):
+                    pointers += [v for v in block.last_op.operands if _is_pointer(v)]
+        _join_carried(classes, op, pointers)
+        return
+    results = [r for r in op.results if _is_pointer(r)]
+    if not results:
+        return
+    sources = [v for v in op.operands if _is_pointer(v)]
+    if not sources or isinstance(op, tt.LoadOp):
+        for result in results:
+            classes.mark(result)
+        return
+    classes.join([*results, *sources])
+
+
+def _join_carried(classes: _Classes, op: Operation, pointers: list[SSAValue]) -> None:
+    """For structured ops, values at corresponding positions; where positions are not known,
+    everything of one type."""
+    if isinstance(op, scf.ForOp):
+        block = op.body.block
+        inits = op.operands[3:]
+        yielded = block.last_op.operands if block.last_op is not None else ()
+        for group in (block.args[1:], yielded, op.results):
+            _join_pairs(classes, inits, group)
+        return
+    if isinstance(op, scf.IfOp):
+        for region in op.regions:
+            for block in region.blocks:
+                if block.last_op is not None:
+                    _join_pairs(classes, op.results, block.last_op.operands)
+        return
+    by_type: dict[str, list[SSAValue]] = {}
+    for value in pointers:
+        by_type.setdefault(str(element_type(value.type)), []).append(value)
+    for group in by_type.values():
+        classes.join(group)
+
+
+def _join_pairs(classes: _Classes, left: Iterable[SSAValue], right: Iterable[SSAValue]) -> None:
+    for a, b in zip(left, right, strict=False):
+        if _is_pointer(a):
+            classes.join([a, b])
+
+
+def _successor_operands(op: Operation) -> list[Iterable[SSAValue]]:
+    if not op.successors:
+        return []
+    if len(op.successors) == 1:
+        return [op.operands]
+    if hasattr(op, "then_arguments"):
+        return [op.then_arguments, op.else_arguments]  # pyright: ignore
+    return [()] * len(op.successors)
+
+
+def arguments_of(function: tt.FuncOp) -> tuple[BlockArgument, ...]:
+    """The parameters of a function."""
+    return tuple(function.body.blocks[0].args)

@@ -1,0 +1,262 @@
+"""Runs launches: program instances in batches, or one by one where they depend on one another.
+
+`run_launch` is the one entry. A plan (compiled functions, effects) is made once per module and
+kept; a launch binds arguments to regions of memory, runs the part that is the same for all
+programs once, then batch after batch.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.ir import Attribute
+
+from xttir.diagnostics import InputError
+from xttir.dialects import tt
+from xttir.interp import progress
+from xttir.interp.affine import Index
+from xttir.interp.control import run_body
+from xttir.interp.effects import Effects, effects_of
+from xttir.interp.launch import (
+    Argument,
+    DescriptorArg,
+    Launch,
+    LaunchResult,
+    ScalarArg,
+    TensorArg,
+)
+from xttir.interp.machine import Machine, StepLimit
+from xttir.interp.memory import Memory, Pointer, Region
+from xttir.interp.plan import Compiler, Frame, FunctionPlan
+from xttir.interp.registry import implementations
+from xttir.interp.report import FaultLog
+from xttir.interp.sanitizer import Sanitizer
+from xttir.interp.scheduler import Scheduler, report_endless
+from xttir.interp.shadow import Clocks
+from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
+from xttir.interp.types import element_type, numpy_dtype
+from xttir.policy import RunPolicy
+
+BATCH_ELEMENTS = 1 << 17
+"""Elements of the widest value of a batch: a few of them fit the level-2 cache."""
+
+MAX_BATCH = 4096
+
+
+@dataclass
+class _Plan:
+    compiler: Compiler
+    function: FunctionPlan
+    effects: Effects
+
+
+_plans: dict[int, tuple[Any, dict[str, _Plan]]] = {}
+
+
+def plan_of(module: ModuleOp, kernel: str) -> _Plan:
+    """The compiled plan of `kernel`, kept as long as its module lives."""
+    key = id(module)
+    entry = _plans.get(key)
+    if entry is None or entry[0]() is not module:
+        entry = _plans[key] = (weakref.ref(module, lambda _: _plans.pop(key, None)), {})
+    plan = entry[1].get(kernel)
+    if plan is None:
+        compiler = Compiler(module, implementations())
+        function = compiler.function(kernel)
+        plan = entry[1][kernel] = _Plan(compiler, function, effects_of(module, function.op))
+    return plan
+
+
+def run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:
+    """Run every program instance of `launch`, with the checks of `policy`.
+
+    Memory changes in place. Raises `Unsupported` for ops without a meaning here and `InputError`
+    where arguments do not fit the kernel's parameters; faults are in the result.
+    """
+    begin = time.perf_counter()
+    run = _Run(launch, policy)
+    result = LaunchResult(counts=run.log.counts, programs=run.programs)
+    with np.errstate(all="ignore"):
+        try:
+            result.completed = run.run()
+        except StepLimit as stop:
+            report_endless(run.log, stop)
+            result.completed = False
+    if not result.completed:
+        run.log.counts.skip("programs not run to their end")
+    result.faults = run.log.faults()
+    result.seconds = time.perf_counter() - begin
+    return result
+
+
+@dataclass
+class _Run:
+    launch: Launch
+    policy: RunPolicy
+    programs: int = 0
+    log: FaultLog = field(init=False)
+
+    def __post_init__(self) -> None:
+        launch = self.launch
+        gx, gy, gz = launch.grid
+        self.programs = gx * gy * gz
+        self.log = FaultLog(launch.kernel, launch.grid, launch.index, _launch_text(launch))
+        self.plan = plan_of(launch.module, launch.kernel)
+
+    def run(self) -> bool:
+        if self.programs == 0:
+            return True
+        effects = self.plan.effects
+        memory = Memory(more=self.launch.memory)
+        parameters = self.plan.function.op.body.blocks[0].args
+        arguments = self.launch.arguments
+        if len(parameters) != len(arguments):
+            raise InputError(
+                f"kernel {self.launch.kernel} has {len(parameters)} parameters, "
+                f"the launch gives {len(arguments)} arguments"
+            )
+        values = _bind(arguments, [p.type for p in parameters], memory)
+        written: set[int] | None = None
+        if effects.written is not None:
+            tensors = [_tensor_of(arguments[n]) for n in effects.written]
+            written = {id(t.storage) for t in tensors if t is not None}
+        clocks = Clocks(self.programs) if effects.ordered else None
+        sanitizer = Sanitizer(self.programs, list(effects.sites), written, clocks)
+        order = self._order()
+
+        def machine() -> Machine:
+            m = Machine(self.launch.module, self.launch.grid, self.policy, memory, self.log)
+            m.sanitizer = sanitizer
+            m.checked = self.plan.compiler.checked
+            return m
+
+        first = machine()
+        first.pids = order[:1]
+        base: Frame = [None] * self.plan.function.slots
+        for slot, value in zip(self.plan.function.body.entry.arguments, values, strict=True):
+            base[slot] = value
+        self.plan.function.prologue.run(first, base)
+        if effects.waits:
+            return self._run_in_turns(machine, base, order, memory)
+        return self._run_in_batches(first, base, order)
+
+    def _order(self) -> np.ndarray:
+        order = np.arange(self.programs, dtype=np.int64)
+        if self.policy.grid_order == "reversed":
+            return order[::-1].copy()
+        if self.policy.grid_order == "shuffled":
+            return np.random.default_rng(self.policy.seed).permutation(order)
+        return order
+
+    def _batch_size(self) -> int:
+        effects = self.plan.effects
+        if effects.ordered or effects.sequential:
+            return 1
+        if self.policy.batch:
+            return self.policy.batch
+        return max(1, min(MAX_BATCH, BATCH_ELEMENTS // effects.tile))
+
+    def _run_in_batches(self, m: Machine, base: Frame, order: np.ndarray) -> bool:
+        size = self._batch_size()
+        tainted = m.tainted
+        for start in range(0, self.programs, size):
+            m.pids = order[start : start + size]
+            m.steps = 0
+            m.tainted = tainted
+            try:
+                run_body(m, self.plan.function, list(base))
+            finally:
+                m.flush()
+            progress.report(min(start + size, self.programs), self.programs, self.launch.kernel)
+        return True
+
+    def _run_in_turns(
+        self, machine: Callable[[], Machine], base: Frame, order: np.ndarray, memory: Memory
+    ) -> bool:
+        def start(pid: int) -> tuple[Machine, Callable[[], None]]:
+            m = machine()
+            m.pids = np.array([pid], np.int64)
+            m.watching = True
+
+            def body() -> None:
+                try:
+                    run_body(m, self.plan.function, list(base))
+                finally:
+                    m.flush()
+
+            return m, body
+
+        def done(count: int) -> None:
+            progress.report(count, self.programs, self.launch.kernel)
+
+        scheduler = Scheduler(order.tolist(), start, memory, self.policy, self.log, done)
+        return scheduler.run()
+
+
+def _tensor_of(argument: Argument) -> TensorArg | None:
+    if isinstance(argument, DescriptorArg):
+        return argument.tensor
+    return argument if isinstance(argument, TensorArg) else None
+
+
+def _bind(arguments: tuple[Argument, ...], types: list[Attribute], memory: Memory) -> list[Any]:
+    """Values of the kernel's parameters."""
+    values: list[Any] = []
+    for argument, ty in zip(arguments, types, strict=True):
+        if isinstance(argument, TensorArg):
+            region = Region(argument)
+            memory.regions.append(region)
+            if not isinstance(ty, tt.PointerType):
+                raise InputError(f"argument `{argument.name}` is a tensor, the parameter is {ty}")
+            values.append(Pointer(region, _zero()))
+        elif isinstance(argument, DescriptorArg):
+            values.append(_descriptor(argument, ty, memory))
+        else:
+            values.append(_scalar(argument, ty))
+    return values
+
+
+def _zero() -> Index:
+    return Index(np.zeros(1, np.int64), (), (), np.dtype(np.int64))
+
+
+def _scalar(argument: ScalarArg, ty: Attribute) -> Any:
+    if isinstance(ty, tt.PointerType):
+        return Pointer(None, np.array([int(argument.value)], np.int64))
+    dtype = numpy_dtype(ty)
+    if isinstance(ty, IntegerType) and ty.width.data > 1:
+        bits = ty.width.data
+        number = int(argument.value) & ((1 << bits) - 1)
+        return np.array([number], np.dtype(f"u{dtype.itemsize}")).view(dtype)
+    return np.array([argument.value]).astype(dtype)
+
+
+def _descriptor(argument: DescriptorArg, ty: Attribute, memory: Memory) -> Descriptor:
+    region = Region(argument.tensor)
+    memory.regions.append(region)
+    if not isinstance(ty, tt.TensorDescType):
+        raise InputError(f"argument `{argument.name}` is a descriptor, the parameter is {ty}")
+    numbers = [np.array([n], np.int64) for n in (*argument.shape, *argument.strides)]
+    rank = len(argument.shape)
+    return Descriptor(
+        Pointer(region, _zero()),
+        numbers[:rank],
+        numbers[rank:],
+        shape_of_descriptor(ty),
+        numpy_dtype(element_type(ty.element_type)),
+        argument.padding == "nan",
+    )
+
+
+def _launch_text(launch: Launch) -> str:
+    """Grid and scalars for the header of reports: "grid (8, 1, 1), BLOCK=128, n=1000"."""
+    parts = [f"grid {launch.grid}"]
+    parts += [f"{name}={value}" for name, value in launch.constants.items()]
+    parts += [f"{a.name}={a.value}" for a in launch.arguments if isinstance(a, ScalarArg)]
+    return ", ".join(parts)

@@ -1,0 +1,308 @@
+"""Compiles functions to plans: blocks become lists of steps over one flat frame of slots.
+
+The op implementations stay xDSL's (`@impl` methods); a plan only spares the interpreter's
+per-op bookkeeping. A frame is a list with one slot for every SSA value of the function, so nested
+regions read outer values directly. Integer tensors and masks may be lazy (`interp.affine`): a step
+first asks the op's affine rule, and makes operands dense for the implementation otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.interpreter import InterpreterFunctions
+from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.traits import IsTerminator
+
+from xttir.diagnostics import Location, Unsupported, XttirError
+from xttir.dialects import tt
+from xttir.dialects.locations import location_of
+from xttir.interp.affine import dense
+from xttir.interp.machine import Machine
+from xttir.interp.taint import Tainted, run_tainted
+from xttir.interp.types import element_type
+
+Frame = list[Any]
+Step = Callable[[Machine, Frame], None]
+AffineRule = Callable[[Machine, Operation, Sequence[Any]], Any]
+ControlBuilder = Callable[["Compiler", Operation, tuple[int, ...], tuple[int, ...]], Step]
+
+
+class ExecutionError(XttirError):
+    """Running an op failed in a way that is no fault of the program: an error of this tool."""
+
+    def __init__(self, op: Operation, cause: BaseException):
+        self.location: Location = location_of(op)
+        super().__init__(
+            f"{self.location}: internal error while running {op.name}: "
+            f"{type(cause).__name__}: {cause}"
+        )
+
+
+@dataclass
+class BlockPlan:
+    """A block: its argument slots, steps, and the terminator with its operand slots."""
+
+    arguments: tuple[int, ...]
+    steps: list[Step]
+    ops: list[Operation]
+    terminator: Operation | None
+    operands: tuple[int, ...]
+    index: int = 0
+
+    def run(self, m: Machine, frame: Frame) -> None:
+        """Run the steps; the terminator's operands are then in their slots."""
+        done = 0
+        try:
+            for step in self.steps:
+                step(m, frame)
+                done += 1
+        except XttirError:
+            raise
+        except Exception as error:
+            raise ExecutionError(self.ops[done], error) from error
+
+    def results(self, frame: Frame) -> list[Any]:
+        return [frame[i] for i in self.operands]
+
+
+@dataclass
+class RegionPlan:
+    """A region: its blocks, and the slots of outer values it uses (`captured`)."""
+
+    blocks: list[BlockPlan]
+    captured: tuple[int, ...]
+
+    @property
+    def entry(self) -> BlockPlan:
+        return self.blocks[0]
+
+
+@dataclass
+class FunctionPlan:
+    """A function: number of slots and its body. `prologue` steps do not depend on the program and
+    run once a launch; they are not in the entry block's steps."""
+
+    op: tt.FuncOp
+    slots: int
+    body: RegionPlan
+    prologue: BlockPlan
+
+
+class Implementations:
+    """Op classes and what runs them: `@impl` functions, affine rules, control-flow builders."""
+
+    def __init__(self) -> None:
+        self.impls: dict[type[Operation], tuple[InterpreterFunctions, Any]] = {}
+        self.rules: dict[type[Operation], AffineRule] = {}
+        self.control: dict[type[Operation], ControlBuilder] = {}
+
+    def register(self, functions: InterpreterFunctions) -> None:
+        """Add a dialect's functions. A class may name ops whose implementation takes lazy operands
+        in its attribute `lazy`."""
+        for op_type, impl in type(functions)._impls():
+            self.impls[op_type] = (functions, impl)
+
+
+class Compiler:
+    """Compiles the functions of one module."""
+
+    def __init__(self, module: ModuleOp, implementations: Implementations):
+        self.module = module
+        self.implementations = implementations
+        self.checked: set[int] = set()
+        """Ids of integer ops whose wrap-around would corrupt an address."""
+        self._functions: dict[str, FunctionPlan] = {}
+        self._slots: dict[SSAValue, int] = {}
+
+    def function(self, name: str) -> FunctionPlan:
+        """The plan of function `name`, compiled when first asked for."""
+        plan = self._functions.get(name)
+        if plan is None:
+            plan = self._functions[name] = self._compile(self.symbol(name))
+        return plan
+
+    def symbol(self, name: str) -> tt.FuncOp:
+        for op in self.module.body.block.ops:
+            if isinstance(op, tt.FuncOp) and op.sym_name.data == name:
+                return op
+        raise Unsupported(f"function @{name} is not in the module")
+
+    def _compile(self, op: tt.FuncOp) -> FunctionPlan:
+        outer = self._slots
+        self._slots = {}
+        self.checked |= address_ops(op)
+        for block in op.walk_blocks():
+            for argument in block.args:
+                self._slots[argument] = len(self._slots)
+            for inner in block.ops:
+                for result in inner.results:
+                    self._slots[result] = len(self._slots)
+        if not op.body.blocks:
+            raise Unsupported(f"function @{op.sym_name.data} has no body", location_of(op))
+        body = self.region(op.body)
+        plan = FunctionPlan(op, len(self._slots), body, _split_prologue(body, op, self._slots))
+        self._slots = outer
+        return plan
+
+    def slot(self, value: SSAValue) -> int:
+        return self._slots[value]
+
+    def region(self, region: Region) -> RegionPlan:
+        """Compile a region of the function at hand."""
+        blocks = [self.block(block) for block in region.blocks]
+        for n, block in enumerate(blocks):
+            block.index = n
+        inner: set[SSAValue] = set()
+        used: set[SSAValue] = set()
+        for block in _blocks(region):
+            inner.update(block.args)
+            for op in block.ops:
+                inner.update(op.results)
+                used.update(op.operands)
+        captured = tuple(self._slots[v] for v in used - inner if v in self._slots)
+        return RegionPlan(blocks, captured)
+
+    def block(self, block: Block) -> BlockPlan:
+        steps: list[Step] = []
+        ops: list[Operation] = []
+        terminator: Operation | None = None
+        for op in block.ops:
+            if op.has_trait(IsTerminator):
+                terminator = op
+                break
+            steps.append(self.step(op))
+            ops.append(op)
+        operands = () if terminator is None else tuple(self._slots[v] for v in terminator.operands)
+        return BlockPlan(
+            tuple(self._slots[a] for a in block.args), steps, ops, terminator, operands
+        )
+
+    def step(self, op: Operation) -> Step:
+        ins = tuple(self._slots[v] for v in op.operands)
+        outs = tuple(self._slots[v] for v in op.results)
+        build = self.implementations.control.get(type(op))
+        if build is not None:
+            return build(self, op, ins, outs)
+        found = self.implementations.impls.get(type(op))
+        if found is None:
+            return _unsupported(op)
+        functions, impl = found
+        rule = self.implementations.rules.get(type(op))
+        lazy = type(op) in getattr(functions, "lazy", ())
+        thick = () if lazy else tuple(n for n, v in enumerate(op.operands) if _may_be_lazy(v))
+        return _plain_step(op, ins, outs, functions, impl, rule, thick)
+
+
+def _unsupported(op: Operation) -> Step:
+    """Not an error until it is reached: a branch that is not taken may hold it."""
+
+    def run(m: Machine, frame: Frame) -> None:
+        raise Unsupported(f"operation {op.name}", location_of(op))
+
+    return run
+
+
+def _plain_step(
+    op: Operation,
+    ins: tuple[int, ...],
+    outs: tuple[int, ...],
+    functions: InterpreterFunctions,
+    impl: Any,
+    rule: AffineRule | None,
+    thick: tuple[int, ...],
+) -> Step:
+    def call(m: Machine, args: Sequence[Any]) -> tuple[Any, ...]:
+        if rule is not None:
+            result = rule(m, op, args)
+            if result is not None:
+                return (result,)
+        if thick:
+            args = list(args)
+            for n in thick:
+                args[n] = dense(args[n])
+        return impl(functions, m, op, tuple(args)).values
+
+    def run(m: Machine, frame: Frame) -> None:
+        args = [frame[i] for i in ins]
+        if m.tainted and any(type(a) is Tainted for a in args):
+            results = run_tainted(m, op, tuple(args), lambda a: call(m, a))
+        else:
+            results = call(m, args)
+        for slot, result in zip(outs, results, strict=True):
+            frame[slot] = result
+
+    return run
+
+
+def _may_be_lazy(value: SSAValue) -> bool:
+    return isinstance(element_type(value.type), IntegerType)
+
+
+def _blocks(region: Region) -> Iterator[Block]:
+    for block in region.blocks:
+        yield from block.walk_blocks()
+
+
+_PURE_DIALECTS = ("arith.", "math.")
+_PURE_TT = (
+    tt.SplatOp,
+    tt.BroadcastOp,
+    tt.ExpandDimsOp,
+    tt.MakeRangeOp,
+    tt.AddPtrOp,
+    tt.GetNumProgramsOp,
+    tt.BitcastOp,
+)
+
+
+def _split_prologue(body: RegionPlan, op: tt.FuncOp, slots: dict[SSAValue, int]) -> BlockPlan:
+    """Take steps that give the same for every program out of the entry block."""
+    entry = body.entry
+    same = set(entry.arguments)
+    first: list[tuple[Step, Operation]] = []
+    rest: list[tuple[Step, Operation]] = []
+    for step, inner in zip(entry.steps, entry.ops, strict=True):
+        pure = inner.name.startswith(_PURE_DIALECTS) or isinstance(inner, _PURE_TT)
+        if pure and all(slots[v] in same for v in inner.operands):
+            same.update(slots[r] for r in inner.results)
+            first.append((step, inner))
+        else:
+            rest.append((step, inner))
+    entry.steps = [s for s, _ in rest]
+    entry.ops = [o for _, o in rest]
+    return BlockPlan((), [s for s, _ in first], [o for _, o in first], None, ())
+
+
+_ADDRESS_STEPS = (
+    "arith.addi",
+    "arith.subi",
+    "arith.muli",
+    "arith.extsi",
+    "arith.extui",
+    "arith.shli",
+    "tt.splat",
+    "tt.broadcast",
+    "tt.expand_dims",
+    "tt.reshape",
+    "tt.trans",
+    "ttg.convert_layout",
+)
+
+
+def address_ops(op: Operation) -> set[int]:
+    """Ids of the integer ops that make up offsets of `tt.addptr`: sums and products, and what only
+    moves them around. A wrap in one of them is a wrong address."""
+    found: set[int] = set()
+    todo = [inner.operands[1] for inner in op.walk() if isinstance(inner, tt.AddPtrOp)]
+    while todo:
+        source = todo.pop().owner
+        if not isinstance(source, Operation) or id(source) in found:
+            continue
+        if source.name in _ADDRESS_STEPS:
+            found.add(id(source))
+            todo += source.operands
+    return found

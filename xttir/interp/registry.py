@@ -1,0 +1,36 @@
+"""All implementations, gathered once. Another dialect joins with `register_dialect`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+from xttir.interp.plan import Implementations
+
+_extensions: list[Callable[[Implementations], None]] = []
+
+
+def register_dialect(add: Callable[[Implementations], None]) -> None:
+    """Add implementations of a dialect outside this package: `add(implementations)` is called with
+    the table to add to (see `Implementations.register`)."""
+    _extensions.append(add)
+    implementations.cache_clear()
+
+
+@cache
+def implementations() -> Implementations:
+    """The table of everything known."""
+    from xttir.interp import affine_rules, control, region_ops
+    from xttir.interp.arith import ArithFunctions
+    from xttir.interp.tt import TritonFunctions
+    from xttir.interp.tt_memory import TritonMemoryFunctions
+
+    table = Implementations()
+    for functions in (ArithFunctions(), TritonFunctions(), TritonMemoryFunctions()):
+        table.register(functions)
+    affine_rules.register(table)
+    control.register(table)
+    region_ops.register(table)
+    for add in _extensions:
+        add(table)
+    return table

@@ -1,0 +1,225 @@
+"""Fair scheduling of programs that wait for one another.
+
+Every program is a greenlet of its own. At the end of each iteration of a loop that may wait, a
+program whose iteration changed nothing (neither its loop-carried values nor memory) is spinning and
+lets the others run. When every live program spins and memory stays as it is, no schedule can help:
+that is a deadlock, reported at the loops that spin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import greenlet
+import numpy as np
+from xdsl.dialects.scf import ForOp
+from xdsl.ir import Operation
+
+from xttir.diagnostics import Kind
+from xttir.interp.affine import Box, Index
+from xttir.interp.machine import Machine, StepLimit
+from xttir.interp.memory import Memory, Pointer
+from xttir.interp.report import FaultLog, ranges_text
+from xttir.policy import RunPolicy
+
+TURN = 32
+"""Iterations after which a program that makes progress lets others run."""
+
+
+class _Program:
+    __slots__ = ("last", "machine", "spins_at", "thread", "turn")
+
+    def __init__(self, machine: Machine):
+        self.machine = machine
+        self.thread: Any = None
+        self.spins_at: Operation | None = None
+        self.last: dict[int, tuple[int, list[Any]]] = {}
+        self.turn = 0
+
+
+class Scheduler:
+    """Runs `pids` in turns. `start(pid)` gives the machine of a program and what runs it."""
+
+    def __init__(
+        self,
+        pids: list[int],
+        start: Callable[[int], tuple[Machine, Callable[[], None]]],
+        memory: Memory,
+        policy: RunPolicy,
+        log: FaultLog,
+        done: Callable[[int], None],
+    ):
+        self.pids = pids
+        self.start = start
+        self.memory = memory
+        self.policy = policy
+        self.log = log
+        self.done = done
+        self._of: dict[int, _Program] = {}
+        self._timeouts = False
+
+    def run(self) -> bool:
+        """Run all programs. False if they cannot all end (reported to the log)."""
+        waiting: list[_Program] = []
+        following = iter(self.pids)
+        finished = 0
+        quiet = 0
+        version = self.memory.version
+        exhausted = False
+        try:
+            while True:
+                program = None if exhausted else self._next(following)
+                if program is None:
+                    exhausted = True
+                    if not waiting:
+                        return True
+                    program = waiting.pop(0)
+                program.thread.switch()
+                if program.thread.dead:
+                    finished += 1
+                    self.done(finished)
+                    quiet = 0
+                    continue
+                waiting.append(program)
+                changed = self.memory.version != version
+                version = self.memory.version
+                quiet = 0 if changed or program.spins_at is None else quiet + 1
+                if exhausted and quiet > 2 * len(waiting):
+                    if not self._timeouts and any(self._impatient(p) for p in waiting):
+                        self._timeouts = True
+                        quiet = 0
+                        continue
+                    self._deadlock(waiting)
+                    return False
+                self._timeouts = self._timeouts and quiet > 0
+        finally:
+            for program in waiting:
+                if not program.thread.dead:
+                    program.thread.throw(greenlet.GreenletExit)
+
+    def _next(self, following: Any) -> _Program | None:
+        pid = next(following, None)
+        if pid is None:
+            return None
+        machine, body = self.start(pid)
+        machine.scheduler = self
+        program = _Program(machine)
+        program.thread = greenlet.greenlet(body)
+        self._of[id(machine)] = program
+        return program
+
+    def step(self, m: Machine, op: Operation, values: list[Any]) -> None:
+        """The end of an iteration of loop `op` (see `Machine.step`)."""
+        if isinstance(op, ForOp):
+            return
+        if m.steps > self.policy.max_steps:
+            raise StepLimit(op, m)
+        program = self._of[id(m)]
+        before = program.last.get(id(op))
+        program.last[id(op)] = (self.memory.version, values)
+        if before is not None and before[0] == self.memory.version and _same(before[1], values):
+            self._yield(program, op)
+            return
+        program.turn += 1
+        if program.turn >= TURN:
+            program.turn = 0
+            self._yield(program, None)
+
+    def wait(self, m: Machine, op: Operation, patient: bool) -> bool:
+        """A poll found nothing: let others run. False once an impatient one shall time out."""
+        program = self._of[id(m)]
+        m.steps += 1
+        if m.steps > self.policy.max_steps:
+            raise StepLimit(op, m)
+        self._yield(program, op)
+        return patient or not self._timeouts
+
+    @staticmethod
+    def _impatient(program: _Program) -> bool:
+        return getattr(program.spins_at, "timeout", None) is not None
+
+    @staticmethod
+    def _yield(program: _Program, spins_at: Operation | None) -> None:
+        program.spins_at = spins_at
+        program.thread.parent.switch()
+
+    def _deadlock(self, waiting: list[_Program]) -> None:
+        by_loop: dict[int, list[_Program]] = {}
+        for program in waiting:
+            by_loop.setdefault(id(program.spins_at), []).append(program)
+        for group in by_loop.values():
+            op = group[0].spins_at
+            if op is None:
+                continue
+            pids = sorted(int(p.machine.pids[0]) for p in group)
+            report_deadlock(self.log, op, pids, len(waiting), len(self.pids))
+
+
+def report_deadlock(
+    log: FaultLog, op: Operation, pids: list[int], live: int, programs: int
+) -> None:
+    """Programs `pids` wait at `op` for ever."""
+    first = log.program(pids[0])
+    names = f"program {first}" if len(pids) == 1 else f"programs {ranges_text(pids)} (linear ids)"
+    log.report(
+        spin_place(op),
+        Kind.DEADLOCK,
+        "programs wait for ever: no program that is left can change what this loop waits for",
+        order=(pids[0],),
+        role="spins here",
+        notes=(
+            f"{names} spin{'s' if len(pids) == 1 else ''} here; "
+            f"{programs - live} of {programs} programs have ended",
+        ),
+        witness={"programs": [list(log.program(p)) for p in pids[:8]]},
+        count=len(pids),
+    )
+
+
+def report_endless(log: FaultLog, stop: StepLimit) -> None:
+    """A loop went on past the step limit."""
+    pid = int(stop.machine.pids.min())
+    log.report(
+        spin_place(stop.op),
+        Kind.DEADLOCK,
+        f"loop did not end within {stop.machine.policy.max_steps} iterations",
+        order=(pid,),
+        role="loops here",
+        notes=(f"program {log.program(pid)}",),
+        hint="raise the limit with --max-steps if the loop is meant to run that long",
+        witness={"program": list(log.program(pid))},
+    )
+
+
+def spin_place(op: Operation) -> Operation:
+    """The op that best shows where a loop spins: its first atomic or load, else the loop."""
+    for inner in op.walk():
+        if inner.name in ("tt.atomic_cas", "tt.atomic_rmw", "tt.atomic_poll", "tt.atomic_load"):
+            return inner
+    for inner in op.walk():
+        if inner.name == "tt.load":
+            return inner
+    return op
+
+
+def _same(a: list[Any], b: list[Any]) -> bool:
+    return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def _equal(x: Any, y: Any) -> bool:
+    if x is y:
+        return True
+    if type(x) is not type(y):
+        return False
+    if type(x) is np.ndarray:
+        if x.shape != y.shape or x.dtype != y.dtype:
+            return False
+        return np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
+    if type(x) is Index:
+        return x.strides == y.strides and bool((x.base == y.base).all())
+    if type(x) is Pointer:
+        return x.region is y.region and _equal(x.offset, y.offset)
+    if type(x) is Box:
+        return _equal(x.dense(), y.dense())
+    return False

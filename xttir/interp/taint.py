@@ -1,0 +1,247 @@
+"""Undefined lanes, followed until they matter.
+
+A result that is undefined in some lanes (division by zero, an offset that wrapped) is no fault
+while nothing depends on those lanes: a mask may drop them. Such values are `Tainted`: the value
+and a mask of bad lanes. Ops pass the mask on; stores, addresses, branches and asserts report it at
+the op where it arose. Nothing here costs anything until the first taint of a batch appears.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
+from xdsl.ir import Operation
+
+from xttir.diagnostics import Kind, Location
+from xttir.dialects import arith, tt
+from xttir.dialects.locations import locations_of
+from xttir.interp.affine import dense
+from xttir.interp.batch import merge, take
+from xttir.interp.machine import Machine
+from xttir.interp.memory import Pointer
+from xttir.interp.report import ranges_text
+from xttir.interp.types import element_type, shape_of
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where and why lanes became undefined."""
+
+    op: Operation
+    kind: Kind
+    why: str
+
+
+class Tainted:
+    """A value whose lanes `bad` (bool (b, *s), broadcastable) are undefined because of `origin`."""
+
+    __slots__ = ("bad", "origin", "value")
+
+    def __init__(self, value: Any, bad: np.ndarray, origin: Origin):
+        self.value = value
+        self.bad = bad
+        self.origin = origin
+
+    def take(self, programs: np.ndarray) -> Tainted:
+        return Tainted(take(self.value, programs), take(self.bad, programs), self.origin)
+
+    def dense(self) -> Any:
+        return dense(self.value)
+
+    @staticmethod
+    def merge_tainted(parts: Sequence[tuple[np.ndarray, Any]], batch: int) -> Tainted:
+        origin = next(v.origin for _, v in parts if type(v) is Tainted)
+        values = [(where, plain(v)) for where, v in parts]
+        bad = [(where, _bad_of(v)) for where, v in parts]
+        return Tainted(merge(values, batch), merge(bad, batch), origin)
+
+
+def plain(value: Any) -> Any:
+    """The value without its taint."""
+    return value.value if type(value) is Tainted else value
+
+
+def _bad_of(value: Any) -> np.ndarray:
+    if type(value) is Tainted:
+        return value.bad
+    if type(value) is np.ndarray:
+        return np.zeros((1,) * value.ndim, bool)
+    if type(value) is Pointer:
+        return np.zeros((1,) * value.dense_offset().ndim, bool)
+    return np.zeros((1,) * (len(value.shape) + 1), bool)
+
+
+def taint(
+    m: Machine, op: Operation, value: Any, lanes: np.ndarray, kind: Kind, why: str
+) -> Tainted:
+    """Mark lanes of the result of `op`."""
+    m.tainted = True
+    return Tainted(value, lanes, Origin(op, kind, why))
+
+
+_DROPS_OVERFLOW = (
+    arith.AndIOp,
+    arith.OrIOp,
+    arith.XOrIOp,
+    arith.RemSIOp,
+    arith.RemUIOp,
+    arith.DivSIOp,
+    arith.DivUIOp,
+    arith.ShRSIOp,
+    arith.ShRUIOp,
+    arith.CmpiOp,
+    arith.CmpfOp,
+    arith.SIToFPOp,
+    arith.UIToFPOp,
+    tt.MulhiUIOp,
+    tt.ReduceOp,
+    tt.ScanOp,
+    tt.StoreOp,
+    tt.AtomicRMWOp,
+    tt.AtomicCASOp,
+)
+"""Ops after which a wrapped integer is no longer an offset that wrapped (hashes wrap on purpose)."""
+
+Runner = Callable[[tuple[Any, ...]], tuple[Any, ...]]
+
+
+def run_tainted(m: Machine, op: Operation, args: tuple[Any, ...], run: Runner) -> tuple[Any, ...]:
+    """Run `op` on arguments of which some may be tainted, and taint its results accordingly."""
+    marked = [a for a in args if type(a) is Tainted]
+    if not marked:
+        return run(args)
+    bare = tuple(plain(a) for a in args)
+    if isinstance(op, tt.StoreOp | tt.LoadOp | tt.AtomicRMWOp | tt.AtomicCASOp | tt.AssertOp):
+        observe(m, op, args)
+    results = run(bare)
+    origin = marked[0].origin
+    if origin.kind is Kind.INT_OVERFLOW and isinstance(op, _DROPS_OVERFLOW):
+        return results
+    bad = _rule(m, op, args, bare, run)
+    if bad is None or not bad.any():
+        return results
+    return tuple(
+        Tainted(plain(r), np.logical_or(bad, r.bad) if type(r) is Tainted else bad, origin)
+        for r in results
+    )
+
+
+def _rule(
+    m: Machine, op: Operation, args: tuple[Any, ...], bare: tuple[Any, ...], run: Runner
+) -> np.ndarray | None:
+    """Bad lanes of the results of `op`."""
+    lanes = [_bad_of(a) for a in args]
+    if isinstance(op, tt.LoadOp):
+        other = lanes[2] if len(lanes) > 2 else None
+        return None if other is None else other & ~dense(bare[1])
+    if isinstance(op, arith.SelectOp):
+        return lanes[0] | np.where(dense(bare[0]), lanes[1], lanes[2])
+    if isinstance(op, arith.AndIOp | arith.OrIOp) and _is_bool(op):
+        a, b = dense(bare[0]), dense(bare[1])
+        if isinstance(op, arith.OrIOp):
+            a, b = ~a, ~b
+        return (lanes[0] & (b | lanes[1])) | (lanes[1] & (a | lanes[0]))
+    shapes = {shape_of(v.type) for v in (*op.operands, *op.results)}
+    if len(shapes) == 1 and not op.regions:
+        bad = lanes[0]
+        for more in lanes[1:]:
+            bad = bad | more
+        return bad
+    if isinstance(op, _MOVES):
+        return dense(run((lanes[0],))[0]).astype(bool)
+    # Anything else mixes lanes: one bad lane of a program makes all of its results bad.
+    bad = np.zeros(1, bool)
+    for more in lanes:
+        bad = bad | more.reshape(more.shape[0], -1).any(axis=1)
+    rank = max((len(shape_of(r.type)) for r in op.results), default=0)
+    return bad.reshape((-1,) + (1,) * rank)
+
+
+_MOVES = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.TransOp, tt.ReshapeOp)
+
+
+def _is_bool(op: Operation) -> bool:
+    ty = element_type(op.results[0].type)
+    return isinstance(ty, IntegerType) and ty.width.data == 1
+
+
+def observe(m: Machine, op: Operation, args: tuple[Any, ...]) -> None:
+    """Report bad lanes that a memory op or an assert makes observable."""
+    mask: Any = None
+    watched: list[tuple[Any, str]] = []
+    if isinstance(op, tt.LoadOp):
+        mask = args[1] if len(args) > 1 else None
+        watched = [(args[0], "address")]
+    elif isinstance(op, tt.StoreOp):
+        mask = args[2] if len(args) > 2 else None
+        watched = [(args[0], "address"), (args[1], "stored value")]
+    elif isinstance(op, tt.AtomicRMWOp):
+        mask = args[2] if len(args) > 2 else None
+        watched = [(args[0], "address"), (args[1], "operand")]
+    elif isinstance(op, tt.AtomicCASOp):
+        watched = [(args[0], "address"), (args[1], "operand"), (args[2], "operand")]
+    else:
+        watched = [(args[0], "condition")]
+    if mask is not None:
+        watched.append((mask, "mask"))
+    for value, role in watched:
+        if type(value) is not Tainted:
+            continue
+        bad = value.bad
+        if value.origin.kind is Kind.INT_OVERFLOW and role != "address":
+            continue
+        if mask is not None and role != "mask":
+            held = dense(plain(mask))
+            if type(mask) is Tainted:
+                held = held & ~mask.bad
+            bad = bad & held
+        if bad.any():
+            report(m, op, value, bad, role)
+
+
+def observe_branch(m: Machine, op: Operation, value: Any) -> Any:
+    """The plain condition or bound of a branch or loop; bad lanes are reported."""
+    if type(value) is Tainted:
+        if value.bad.any() and value.origin.kind is not Kind.INT_OVERFLOW:
+            report(m, op, value, value.bad, "condition")
+        return value.value
+    return value
+
+
+def report(m: Machine, op: Operation, value: Tainted, bad: np.ndarray, role: str) -> None:
+    """A fault at the origin of `value`, which became observable at `op`."""
+    origin = value.origin
+    rows = np.argwhere(np.broadcast_to(bad, (max(bad.shape[0], 1), *bad.shape[1:])))
+    programs = rows[:, 0]
+    pids = m.pids[programs] if bad.shape[0] > 1 else np.broadcast_to(m.pids[:1], programs.shape)
+    pid = int(pids.min())
+    mine = rows[pids == pid]
+    lanes = ""
+    if mine.shape[1] == 2 and bad.shape[1] > 1:
+        lanes = f", lane{'s' if len(mine) > 1 else ''} {ranges_text(mine[:, 1].tolist())}"
+    used = locations_of(op)
+    others: tuple[Location, ...] = ()
+    if used and op is not origin.op:
+        p = used[0]
+        others = (Location(p.file, p.line, p.column, f"{role} here", p.function),)
+    overflow = origin.kind is Kind.INT_OVERFLOW
+    m.log.report(
+        origin.op,
+        origin.kind,
+        f"{origin.why} on the way to an address"
+        if overflow
+        else f"{origin.why}: the result is undefined",
+        key=(role,),
+        order=(pid,),
+        others=others,
+        notes=(f"program {m.log.program(pid)}{lanes}: the bad value is used as {role}",),
+        hint="compute the offset in 64 bits (cast one factor with .to(tl.int64))"
+        if overflow
+        else "",
+        witness={"program": list(m.log.program(pid)), "lanes": mine[:8, 1:].tolist()},
+        count=int(rows.shape[0]),
+    )

@@ -1,0 +1,208 @@
+"""`tt` ops that place values: program ids, ranges, splats, pointers arithmetic, and print/assert.
+
+Memory ops are in `interp.tt_memory`, products in `interp.dot`, shapes in `interp.shape_ops`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.ir import Attribute
+
+from xttir.diagnostics import Kind, Unsupported
+from xttir.dialects import tt
+from xttir.dialects.locations import location_of
+from xttir.interp import affine
+from xttir.interp.affine import Index, dense
+from xttir.interp.machine import Machine
+from xttir.interp.memory import Pointer
+from xttir.interp.report import ranges_text
+from xttir.interp.types import element_type, numpy_dtype, shape_of, unsigned
+
+INT64 = np.dtype(np.int64)
+
+
+def pointee_size(ty: Attribute) -> int:
+    """Bytes of what a pointer type (or tensor of pointers) points to."""
+    pointer = element_type(ty)
+    assert isinstance(pointer, tt.PointerType)
+    if isinstance(pointer.pointee_type, tt.PointerType):
+        return 8
+    return numpy_dtype(pointer.pointee_type).itemsize
+
+
+def add_offset(pointer: Pointer, offset: Any, size: int, shape: tuple[int, ...]) -> Pointer:
+    """`pointer` moved by `offset` elements of `size` bytes."""
+    old = affine.as_index(pointer.offset, shape)
+    new = affine.as_index(offset, shape)
+    if old is not None and new is not None:
+        scaled = affine.mul(new, _scalar_index(size, shape), INT64)
+        if scaled is not None:
+            moved = affine.add(old, scaled, INT64)
+            if moved is not None:
+                return Pointer(pointer.region, moved)
+    with np.errstate(over="ignore"):
+        moved_array = pointer.dense_offset() + dense(offset).astype(np.int64) * np.int64(size)
+    return Pointer(pointer.region, moved_array)
+
+
+def _scalar_index(value: int, shape: tuple[int, ...]) -> Index:
+    return Index(np.array([value], np.int64), (0,) * len(shape), shape, INT64)
+
+
+@register_impls
+class TritonFunctions(InterpreterFunctions):
+    """See the module's docstring."""
+
+    lazy = frozenset(
+        {tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.AddPtrOp, tt.UnsplatOp, tt.PtrToIntOp}
+    )
+
+    @impl(tt.GetProgramIdOp)
+    def program_id(self, interp: Interpreter, op: tt.GetProgramIdOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        return (interp.program_id(op.axis.value.data),)
+
+    @impl(tt.GetNumProgramsOp)
+    def num_programs(self, interp: Interpreter, op: tt.GetNumProgramsOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        return (np.array([interp.grid[op.axis.value.data]], np.int32),)
+
+    @impl(tt.MakeRangeOp)
+    def make_range(self, interp: Interpreter, op: tt.MakeRangeOp, args: PythonValues):
+        start, end = op.start.value.data, op.end.value.data
+        dtype = numpy_dtype(op.result.type)
+        return (Index(np.array([start], np.int64), (1,), (end - start,), dtype),)
+
+    @impl(tt.SplatOp)
+    def splat(self, interp: Interpreter, op: tt.SplatOp, args: PythonValues):
+        (value,) = args
+        shape = shape_of(op.result.type)
+        form = (-1,) + (1,) * len(shape)
+        if type(value) is Pointer:
+            offset = value.offset
+            index = affine.as_index(offset, ())
+            if index is not None:
+                return (Pointer(value.region, Index(index.base, (0,) * len(shape), shape, INT64)),)
+            return (Pointer(value.region, value.dense_offset().reshape(form)),)
+        if type(value) is Index:
+            return (Index(value.base, (0,) * len(shape), shape, value.dtype),)
+        value = dense(value)
+        if value.dtype.kind == "i":
+            return (Index(value.astype(np.int64), (0,) * len(shape), shape, value.dtype),)
+        return (value.reshape(form),)
+
+    @impl(tt.UnsplatOp)
+    def unsplat(self, interp: Interpreter, op: tt.UnsplatOp, args: PythonValues):
+        (value,) = args
+        if type(value) is Pointer:
+            return (Pointer(value.region, value.dense_offset().reshape(-1)),)
+        return (dense(value).reshape(-1),)
+
+    @impl(tt.BroadcastOp)
+    def broadcast(self, interp: Interpreter, op: tt.BroadcastOp, args: PythonValues):
+        (value,) = args
+        shape = shape_of(op.result.type)
+        if type(value) is Pointer:
+            offset = value.offset
+            if type(offset) is Index:
+                offset = affine.broadcast(offset, shape)
+            return (Pointer(value.region, offset),)
+        if type(value) is Index:
+            return (affine.broadcast(value, shape),)
+        if type(value) is affine.Box:
+            return (affine.broadcast_box(value, shape),)
+        return (value,)
+
+    @impl(tt.ExpandDimsOp)
+    def expand_dims(self, interp: Interpreter, op: tt.ExpandDimsOp, args: PythonValues):
+        (value,) = args
+        axis = op.axis.value.data
+        if type(value) is Pointer:
+            offset = value.offset
+            if type(offset) is Index:
+                return (Pointer(value.region, affine.expand(offset, axis)),)
+            return (Pointer(value.region, np.expand_dims(value.dense_offset(), axis + 1)),)
+        if type(value) is Index:
+            return (affine.expand(value, axis),)
+        if type(value) is affine.Box:
+            return (affine.expand_box(value, axis),)
+        return (np.expand_dims(value, axis + 1),)
+
+    @impl(tt.AddPtrOp)
+    def addptr(self, interp: Interpreter, op: tt.AddPtrOp, args: PythonValues):
+        pointer, offset = args
+        size = pointee_size(op.result.type)
+        return (add_offset(pointer, offset, size, shape_of(op.result.type)),)
+
+    @impl(tt.IntToPtrOp)
+    def int_to_ptr(self, interp: Interpreter, op: tt.IntToPtrOp, args: PythonValues):
+        return (Pointer(None, dense(args[0]).astype(np.int64)),)
+
+    @impl(tt.PtrToIntOp)
+    def ptr_to_int(self, interp: Interpreter, op: tt.PtrToIntOp, args: PythonValues):
+        dtype = numpy_dtype(op.results[0].type)
+        return (args[0].addresses().astype(dtype),)
+
+    @impl(tt.PrintOp)
+    def print(self, interp: Interpreter, op: tt.PrintOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        prefix = op.prefix.data
+        signed = op.is_signed.get_values()
+        for number, (value, ty) in enumerate(zip(args, op.operand_types, strict=True)):
+            array = value.addresses() if type(value) is Pointer else dense(value)
+            if not signed[number] and isinstance(element_type(ty), IntegerType):
+                array = unsigned(array)
+            shape = (interp.pids.size, *shape_of(ty))
+            full = np.broadcast_to(array, shape)
+            operand = f" (operand {number})" if len(args) > 1 else ""
+            for pid, part in zip(interp.pids.tolist(), full, strict=True):
+                interp.show(pid, prefix + operand, part, bool(op.hex.value.data))
+        if not args:
+            for pid in interp.pids.tolist():
+                interp.show(pid, prefix, None, False)
+        return ()
+
+    @impl(tt.AssertOp)
+    def check(self, interp: Interpreter, op: tt.AssertOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        interp.counts.add("assert")
+        condition = dense(args[0])
+        if not interp.policy.on("assert") or condition.all():
+            return ()
+        shape = (interp.pids.size, *shape_of(op.condition.type))
+        rows = np.argwhere(~np.broadcast_to(condition, shape))
+        pids = interp.pids[rows[:, 0]]
+        pid = int(pids.min())
+        mine = rows[pids == pid]
+        lanes = ""
+        if mine.shape[1] == 2:
+            plural = "s" if len(mine) > 1 else ""
+            lanes = f", lane{plural} {ranges_text(mine[:, 1].tolist())}"
+        message = op.message.data
+        interp.fault(
+            op,
+            Kind.ASSERT,
+            "device assert failed" + (f": {message}" if message else ""),
+            order=(pid,),
+            notes=(f"program {interp.log.program(pid)}{lanes}",),
+            witness={"program": list(interp.log.program(pid)), "lanes": mine[:8, 1:].tolist()},
+            count=len(rows),
+        )
+        return ()
+
+    @impl(tt.GridDependencyWaitOp)
+    def wait(self, interp: Interpreter, op: tt.GridDependencyWaitOp, args: PythonValues):
+        return ()
+
+    @impl(tt.GridDependencyLaunchDependentsOp)
+    def launch_dependents(self, interp: Interpreter, op: Any, args: PythonValues):
+        return ()
+
+
+def reject(op: Any, what: str) -> Unsupported:
+    """An `Unsupported` located at `op`."""
+    return Unsupported(what, location_of(op))

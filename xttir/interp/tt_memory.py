@@ -1,0 +1,344 @@
+"""`tt` ops on global memory: loads, stores, atomics, and tensor descriptors.
+
+Thin: operands are evaluated here, `interp.memory_ops` moves the data, `interp.sanitizer` checks.
+A descriptor block is an ordinary access whose mask is the descriptor's bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.ir import Attribute, Operation
+
+from xttir.dialects import tt
+from xttir.interp import affine
+from xttir.interp.affine import Box, Index, dense
+from xttir.interp.batch import merge, take
+from xttir.interp.machine import Machine
+from xttir.interp.memory import Pointer
+from xttir.interp.memory_ops import atomic_cas, atomic_rmw, load, store
+from xttir.interp.tt import INT64, add_offset
+from xttir.interp.types import element_type, numpy_dtype, shape_of
+
+_ACQUIRES = (tt.MemSemantic.ACQUIRE, tt.MemSemantic.ACQUIRE_RELEASE)
+_RELEASES = (tt.MemSemantic.RELEASE, tt.MemSemantic.ACQUIRE_RELEASE)
+
+
+class Descriptor:
+    """A tensor descriptor value.
+
+    `base`: scalar `Pointer`. `shape`, `strides` (elements): int64[b] each. `block`: the block shape.
+    `fill`: what loads give out of bounds.
+    """
+
+    __slots__ = ("base", "block", "dtype", "nan", "shape", "strides")
+
+    def __init__(
+        self,
+        base: Pointer,
+        shape: Sequence[np.ndarray],
+        strides: Sequence[np.ndarray],
+        block: tuple[int, ...],
+        dtype: np.dtype,
+        nan: bool,
+    ):
+        self.base = base
+        self.shape = tuple(shape)
+        self.strides = tuple(strides)
+        self.block = block
+        self.dtype = dtype
+        self.nan = nan
+
+    def take(self, programs: np.ndarray) -> Descriptor:
+        return Descriptor(
+            take(self.base, programs),
+            [take(a, programs) for a in self.shape],
+            [take(a, programs) for a in self.strides],
+            self.block,
+            self.dtype,
+            self.nan,
+        )
+
+    def merge(self, parts: Sequence[tuple[np.ndarray, Descriptor]], batch: int) -> Descriptor:
+        def column(get) -> Any:
+            return merge([(where, get(d)) for where, d in parts], batch)
+
+        rank = range(len(self.shape))
+        return Descriptor(
+            column(lambda d: d.base),
+            [column(lambda d, k=k: d.shape[k]) for k in rank],
+            [column(lambda d, k=k: d.strides[k]) for k in rank],
+            self.block,
+            self.dtype,
+            self.nan,
+        )
+
+    @property
+    def fill(self) -> np.ndarray | None:
+        if not self.nan:
+            return None
+        return np.full((1,) * (len(self.block) + 1), np.nan, np.float32).astype(self.dtype)
+
+
+def block_access(d: Descriptor, indices: Sequence[Any]) -> tuple[Pointer, Box | np.ndarray]:
+    """Pointers and bounds mask of the block of `d` at `indices`; an index may be an `Index` or
+    array of the block's shape (gather) or a scalar."""
+    shape = d.block
+    pointer = Pointer(d.base.region, _splat(d.base.offset, shape))
+    mask: Box | np.ndarray | None = None
+    for axis, (index, extent, stride) in enumerate(zip(indices, d.shape, d.strides, strict=True)):
+        coordinate = _coordinate(index, axis, shape)
+        step = _splat(stride, shape)
+        limit = _splat(extent, shape)
+        zero = Index(np.zeros(1, np.int64), (0,) * len(shape), shape, INT64)
+        inside: Box | np.ndarray
+        if type(coordinate) is Index and type(step) is Index:
+            offset = affine.mul(coordinate, step, INT64)
+            low = affine.compare(coordinate, zero, "sge")
+            high = affine.compare(coordinate, limit, "slt")
+            assert low is not None and high is not None
+            inside = affine.intersect(low, high)
+            if offset is None:
+                offset = coordinate.dense() * step.dense()
+        else:
+            value = dense(coordinate)
+            inside = (value >= 0) & (value < limit.dense())
+            offset = value * step.dense()
+        pointer = add_offset(pointer, offset, d.dtype.itemsize, shape)
+        if mask is None:
+            mask = inside
+        elif type(mask) is Box and type(inside) is Box:
+            mask = affine.intersect(mask, inside)
+        else:
+            mask = dense(mask) & dense(inside)
+    assert mask is not None
+    return pointer, mask
+
+
+def _splat(value: Any, shape: tuple[int, ...]) -> Index:
+    array = value.base if type(value) is Index else dense(value).reshape(-1).astype(np.int64)
+    return Index(array, (0,) * len(shape), shape, INT64)
+
+
+def _coordinate(index: Any, axis: int, shape: tuple[int, ...]) -> Index | np.ndarray:
+    if type(index) is np.ndarray and index.ndim > 1:
+        return index.astype(np.int64)
+    strides = tuple(1 if k == axis else 0 for k in range(len(shape)))
+    array = dense(index).reshape(-1).astype(np.int64)
+    return Index(array, strides, shape, INT64)
+
+
+def _synchronise(
+    m: Machine, op: Any, pointer: Pointer, mask: Any, before: bool, read_modify_write: bool = True
+) -> None:
+    """Acquire (after the access) and release (before it) of an atomic; relaxed stores end release
+    sequences."""
+    clocks = m.sanitizer.clocks
+    if clocks is None or op.scope.value.data == tt.MemSyncScope.CTA:
+        return
+    addresses = pointer.addresses()
+    if mask is not None:
+        held = dense(mask)
+        addresses = np.broadcast_to(addresses, np.broadcast_shapes(addresses.shape, held.shape))
+        addresses = addresses[np.broadcast_to(held, addresses.shape)]
+    pid = int(m.pids[0])
+    sem = op.sem.value.data
+    if before:
+        if sem in _RELEASES:
+            clocks.release(pid, addresses.reshape(-1), read_modify_write)
+        elif not read_modify_write:
+            clocks.relaxed_write(addresses.reshape(-1))
+    elif sem in _ACQUIRES:
+        clocks.acquire(pid, addresses.reshape(-1))
+
+
+def _plain(op: Any) -> bool:
+    """Whether the atomic's scope is one program, so that it orders nothing between programs."""
+    return op.scope.value.data == tt.MemSyncScope.CTA
+
+
+def _access_type(ty: Attribute) -> np.dtype:
+    pointer = element_type(ty)
+    assert isinstance(pointer, tt.PointerType)
+    if isinstance(pointer.pointee_type, tt.PointerType):
+        return INT64
+    return numpy_dtype(pointer.pointee_type)
+
+
+def _stored(op: Operation, value: Any) -> np.ndarray:
+    return value.addresses() if type(value) is Pointer else dense(value)
+
+
+@register_impls
+class TritonMemoryFunctions(InterpreterFunctions):
+    """See the module's docstring."""
+
+    lazy = frozenset({tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp})
+
+    @impl(tt.LoadOp)
+    def load(self, interp: Interpreter, op: tt.LoadOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        pointer, mask, other = args[0], None, None
+        if len(args) > 1:
+            mask = args[1] if op.mask is not None else None
+            other = args[-1] if op.other is not None else None
+        shape = shape_of(op.result.type)
+        dtype = _access_type(op.ptr.type)
+        volatile = bool(op.is_volatile.value.data)
+        if other is not None:
+            other = _stored(op, other)
+        values = load(interp, op, pointer, mask, other, dtype, shape, volatile)
+        if isinstance(element_type(op.result.type), tt.PointerType):
+            return (Pointer(None, values),)
+        return (values,)
+
+    @impl(tt.StoreOp)
+    def store(self, interp: Interpreter, op: tt.StoreOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        mask = args[2] if len(args) > 2 else None
+        dtype, shape = _access_type(op.ptr.type), shape_of(op.value.type)
+        store(interp, op, args[0], mask, _stored(op, args[1]), dtype, shape)
+        return ()
+
+    @impl(tt.AtomicRMWOp)
+    def atomic_rmw(self, interp: Interpreter, op: tt.AtomicRMWOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        mask = args[2] if len(args) > 2 else None
+        kind = tt.RMWOp(op.atomic_rmw_op.value.data).keyword  # pyright: ignore
+        dtype, shape = _access_type(op.ptr.type), shape_of(op.val.type)
+        used = op.result.first_use is not None
+        _synchronise(interp, op, args[0], mask, before=True)
+        old = atomic_rmw(
+            interp, op, args[0], mask, dense(args[1]), kind, dtype, shape, used, _plain(op)
+        )
+        _synchronise(interp, op, args[0], mask, before=False)
+        return (old,)
+
+    @impl(tt.AtomicCASOp)
+    def atomic_cas(self, interp: Interpreter, op: tt.AtomicCASOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        dtype, shape = _access_type(op.ptr.type), shape_of(op.val.type)
+        _synchronise(interp, op, args[0], None, before=True)
+        old = atomic_cas(interp, op, args[0], args[1], args[2], dtype, shape, _plain(op))
+        _synchronise(interp, op, args[0], None, before=False)
+        return (old,)
+
+    @impl(tt.AtomicLoadOp)
+    def atomic_load(self, interp: Interpreter, op: tt.AtomicLoadOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        mask = args[1] if len(args) > 1 else None
+        dtype, shape = _access_type(op.ptr.type), shape_of(op.result.type)
+        values = load(interp, op, args[0], mask, None, dtype, shape, volatile=not _plain(op))
+        _synchronise(interp, op, args[0], mask, before=False)
+        return (values,)
+
+    @impl(tt.AtomicStoreOp)
+    def atomic_store(self, interp: Interpreter, op: tt.AtomicStoreOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        mask = args[2] if len(args) > 2 else None
+        dtype, shape = _access_type(op.ptr.type), shape_of(op.value.type)
+        _synchronise(interp, op, args[0], mask, before=True, read_modify_write=False)
+        store(interp, op, args[0], mask, dense(args[1]), dtype, shape, atomic=not _plain(op))
+        return ()
+
+    @impl(tt.AtomicPollOp)
+    def atomic_poll(self, interp: Interpreter, op: tt.AtomicPollOp, args: PythonValues):
+        """Wait until memory holds `expected`. A time-out is taken when nobody else can run."""
+        assert isinstance(interp, Machine)
+        dtype, shape = _access_type(op.ptr.type), shape_of(op.expected.type)
+        patient = op.timeout is None
+        while True:
+            found = load(interp, op, args[0], None, None, dtype, shape, volatile=not _plain(op))
+            equal = found == dense(args[1])
+            if equal.all() or not interp.wait(op, patient):
+                break
+        _synchronise(interp, op, args[0], None, before=False)
+        return (equal,)
+
+    # --- descriptors -----------------------------------------------------------------------------
+
+    @impl(tt.MakeTensorDescOp)
+    def make_descriptor(self, interp: Interpreter, op: tt.MakeTensorDescOp, args: PythonValues):
+        rank = len(op.shape)
+        ty = op.result.type
+        assert isinstance(ty, tt.TensorDescType)
+        block = shape_of_descriptor(ty)
+        numbers = [dense(a).reshape(-1).astype(np.int64) for a in args[1 : 1 + 2 * rank]]
+        nan = op.padding.value.data == tt.PaddingOption.PAD_NAN
+        dtype = _access_type(op.base.type)
+        return (Descriptor(args[0], numbers[:rank], numbers[rank:], block, dtype, nan),)
+
+    @impl(tt.DescriptorLoadOp)
+    def descriptor_load(self, interp: Interpreter, op: tt.DescriptorLoadOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        d = args[0]
+        pointer, mask = block_access(d, args[1:])
+        values = load(interp, op, pointer, mask, d.fill, d.dtype, d.block)
+        return (_reshaped(values, d.block, shape_of(op.result.type)),)
+
+    @impl(tt.DescriptorStoreOp)
+    def descriptor_store(self, interp: Interpreter, op: tt.DescriptorStoreOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        d = args[0]
+        pointer, mask = block_access(d, args[2:])
+        values = _reshaped(dense(args[1]), shape_of(op.src.type), d.block)
+        store(interp, op, pointer, mask, values, d.dtype, d.block)
+        return ()
+
+    @impl(tt.DescriptorReduceOp)
+    def descriptor_reduce(self, interp: Interpreter, op: tt.DescriptorReduceOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        d = args[0]
+        pointer, mask = block_access(d, args[2:])
+        values = _reshaped(dense(args[1]), shape_of(op.src.type), d.block)
+        kind = tt.DescriptorReduceKind(op.kind.value.data).keyword  # pyright: ignore
+        if kind == "add" and d.dtype.kind != "i":
+            kind = "fadd"
+        if kind not in ("add", "fadd", "min", "max", "and", "or", "xor"):
+            from xttir.interp.tt import reject
+
+            raise reject(op, f"descriptor_reduce {kind}")
+        atomic_rmw(interp, op, pointer, mask, values, kind, d.dtype, d.block, used=False)
+        return ()
+
+    @impl(tt.DescriptorGatherOp)
+    def descriptor_gather(self, interp: Interpreter, op: tt.DescriptorGatherOp, args: PythonValues):
+        assert isinstance(interp, Machine)
+        d, shape = _rows(args[0], shape_of(op.result.type), args[1])
+        pointer, mask = block_access(d, [_row_index(args[1]), args[2]])
+        return (load(interp, op, pointer, mask, d.fill, d.dtype, shape),)
+
+    @impl(tt.DescriptorScatterOp)
+    def descriptor_scatter(
+        self, interp: Interpreter, op: tt.DescriptorScatterOp, args: PythonValues
+    ):
+        assert isinstance(interp, Machine)
+        d, shape = _rows(args[0], shape_of(op.src.type), args[1])
+        pointer, mask = block_access(d, [_row_index(args[1]), args[2]])
+        store(interp, op, pointer, mask, dense(args[3]), d.dtype, shape)
+        return ()
+
+
+def _rows(d: Descriptor, shape: tuple[int, ...], rows: Any) -> tuple[Descriptor, tuple[int, ...]]:
+    """The descriptor as one whose block is the gathered rows."""
+    return Descriptor(d.base, d.shape, d.strides, shape, d.dtype, d.nan), shape
+
+
+def _row_index(rows: Any) -> np.ndarray:
+    return dense(rows)[:, :, None]
+
+
+def shape_of_descriptor(ty: tt.TensorDescType) -> tuple[int, ...]:
+    """The block shape of a descriptor type."""
+    return ty.get_shape()
+
+
+def _reshaped(values: np.ndarray, source: tuple[int, ...], target: tuple[int, ...]) -> np.ndarray:
+    """A block with or without its unit axes."""
+    if source == target:
+        return values
+    full = np.broadcast_to(values, (values.shape[0], *source))
+    return full.reshape(values.shape[0], *target)
