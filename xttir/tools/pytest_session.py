@@ -144,18 +144,26 @@ class SessionPlugin:
             # The test says that it fails; its faults are what it expects.
             part.faults = []
         elif report.failed and call.excinfo is not None and not part.errors:
-            self._classify(call.excinfo.value, part)
+            self._classify(call.excinfo, part, report)
         if part.launches or part.faults or part.unsupported or part.internal:
             report.xttir = json_report.part_to_json(part)  # type: ignore[attr-defined]
         return report
 
-    def _classify(self, error: BaseException, part: Report) -> None:
+    def _classify(
+        self, error: pytest.ExceptionInfo[BaseException], part: Report, report: pytest.TestReport
+    ) -> None:
         """A failed assertion is a finding; other exceptions of a test are pytest's to show."""
         ended = Report()
-        script.classify(error, ended)
+        script.classify(error.value, ended)
         part.faults += ended.faults
         part.unsupported += [p for p in ended.unsupported if p not in part.unsupported]
         part.internal += ended.internal
+        if ended.unsupported and not os.environ.get("XTTIR_DEBUG"):
+            # The way through our frames tells the user nothing; the place in the kernel does.
+            report.longrepr = error.getrepr(style="value")
+            for problem in ended.unsupported:
+                lines = render.problem_lines("unsupported", problem)
+                report.sections.append((f"xttir, {report.when}", render.to_plain(lines)))
 
     # What the controller (or the only process) makes of it.
 
@@ -165,7 +173,7 @@ class SessionPlugin:
             return
         part = json_report.part_from_json(data)
         self.report.merge(part)
-        if part.faults and report.nodeid not in self.faulty:
+        if any(fault.kernel for fault in part.faults) and report.nodeid not in self.faulty:
             self.faulty.append(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
@@ -200,7 +208,7 @@ class SessionPlugin:
         terminalreporter.section("xttir")
         if self.faulty:
             n = len(self.faulty)
-            terminalreporter.write_line(f"{n} test{'s' if n > 1 else ''} with faults:")
+            terminalreporter.write_line(f"{n} test{'s' if n > 1 else ''} with faulty launches:")
             for nodeid in self.faulty:
                 terminalreporter.write_line(f"  {nodeid}")
         color = render.wants_color(None, "always" if terminalreporter.hasmarkup else "never")
@@ -251,7 +259,9 @@ def run(args: Sequence[str], policy: RunPolicy) -> Report:
     """Run pytest with `args` and the plugin on, in this process (xdist starts its own)."""
     began = time.monotonic()
     receiver = _Receiver()
-    own = ["-p", _plugin(), "--xttir", "--xttir-output=", *_as_arguments(policy)]
+    # Our package is imported by now, and has no assertions that pytest would rewrite.
+    own = ["-p", _plugin(), "-W", "ignore:Module already imported so cannot be rewritten; xttir"]
+    own += ["--xttir", "--xttir-output=", *_as_arguments(policy)]
     status = int(pytest.main([*own, *args], plugins=[receiver]))
     report = receiver.report or Report(command="pytest", policy=policy)
     if receiver.report is None or status in (3, 4):

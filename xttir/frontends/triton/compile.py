@@ -172,6 +172,13 @@ class XttirKernel(triton_compiler.CompiledKernel):
         self.asm = asm
         self.taking_bounds = False
 
+    def __del__(self) -> None:
+        """There is nothing to unload, and the driver may be uninstalled; the user's hook runs."""
+        hook = triton_compiler.knobs.runtime.kernel_unload_hook
+        if hook is not None and getattr(self, "module", None) is not None:
+            hook(self.module, self.function, self.name, self.metadata_group, self.hash)
+        self.module = None
+
     # Triton sets these; what it sets is a placeholder.
     @property
     def kernel(self) -> bytes:
