@@ -21,8 +21,22 @@ def _arith() -> Dialect:
     return Arith
 
 
+def _math() -> Dialect:
+    from xttir.dialects.math import Math
+
+    return Math
+
+
+def _scf() -> Dialect:
+    from xttir.dialects.scf import Scf
+
+    return Scf
+
+
 OURS: dict[str, Callable[[], Dialect]] = {
     "arith": _arith,
+    "math": _math,
+    "scf": _scf,
     "tt": _tt,
 }
 """Our dialects by name. Those that xDSL has too (arith, ...) stand in for xDSL's."""

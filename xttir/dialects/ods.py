@@ -6,6 +6,7 @@ Enums kept as `i32` attributes but printed as keywords, types computed from othe
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute
-from xdsl.irdl import AttrConstraint, IRDLOperation, VerificationContext
+from xdsl.irdl import AttrConstraint, IRDLOperation, OptPropertyDef, VerificationContext
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,
@@ -216,3 +217,22 @@ def with_element_type(type_: Attribute, element_type: Attribute) -> Attribute:
 def same_shape_i1(type_: Attribute) -> Attribute:
     """i1, in the shape and encoding of `type_`."""
     return with_element_type(type_, i1)
+
+
+class OptionalUnitProperty:
+    """Descriptor of an optional unit property that a derived op class adds to its base."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, op: IRDLOperation | None, owner: type[IRDLOperation]) -> Any:
+        return self if op is None else op.properties.get(self.name)
+
+
+def with_unit_property(base: type[IRDLOperation], name: str) -> Any:
+    """A `get_irdl_definition` that adds the optional unit property `name` to that of `base`."""
+    inherited = base.get_irdl_definition()
+    definition = dataclasses.replace(
+        inherited, properties={**inherited.properties, name: OptPropertyDef(UNIT_ATTR)}
+    )
+    return classmethod(lambda cls: definition)
