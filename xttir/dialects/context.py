@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 
 from xdsl.context import Context
 from xdsl.dialects import get_all_dialects
 from xdsl.ir import Dialect
 
 
-def _tt() -> Dialect:
-    from xttir.dialects.tt import TT
+def _named(module: str, name: str) -> Callable[[], Dialect]:
+    """Import the dialect `name` of `xttir.dialects.<module>` when it is first used."""
 
-    return TT
+    def load() -> Dialect:
+        return getattr(import_module(f"xttir.dialects.{module}"), name)
 
-
-def _arith() -> Dialect:
-    from xttir.dialects.arith import Arith
-
-    return Arith
-
-
-def _math() -> Dialect:
-    from xttir.dialects.math import Math
-
-    return Math
-
-
-def _scf() -> Dialect:
-    from xttir.dialects.scf import Scf
-
-    return Scf
+    return load
 
 
 OURS: dict[str, Callable[[], Dialect]] = {
-    "arith": _arith,
-    "math": _math,
-    "scf": _scf,
-    "tt": _tt,
+    "arith": _named("arith", "Arith"),
+    "llvm": _named("llvm", "LLVM"),
+    "math": _named("math", "Math"),
+    "scf": _named("scf", "Scf"),
+    "tt": _named("tt", "TT"),
 }
 """Our dialects by name. Those that xDSL has too (arith, ...) stand in for xDSL's."""
 
