@@ -22,11 +22,12 @@ def implementations() -> Implementations:
     """The table of everything known."""
     from xttir.interp import affine_rules, control, region_ops
     from xttir.interp.arith import ArithFunctions
+    from xttir.interp.dot import DotFunctions
     from xttir.interp.tt import TritonFunctions
     from xttir.interp.tt_memory import TritonMemoryFunctions
 
     table = Implementations()
-    for functions in (ArithFunctions(), TritonFunctions(), TritonMemoryFunctions()):
+    for functions in (ArithFunctions(), DotFunctions(), TritonFunctions(), TritonMemoryFunctions()):
         table.register(functions)
     affine_rules.register(table)
     control.register(table)
