@@ -11,12 +11,17 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
+import copy
+import functools
+import inspect
 from collections.abc import Iterator
 from typing import Any
 
 import triton.compiler.compiler as triton_compiler
 from triton.backends.compiler import Language
 from triton.backends.nvidia.compiler import CUDABackend, CUDAOptions
+from triton.runtime.errors import OutOfResources
+from triton.runtime.jit import JITCallable
 from xdsl.dialects.builtin import ModuleOp
 
 from xttir import __version__
@@ -27,6 +32,8 @@ _FULL = contextvars.ContextVar("xttir_full_compile", default=False)
 PLACEHOLDER = b"xttir: no binary was made\n"
 EXACT = "xttir_exact"
 """Metadata key: whether the resource figures come from the compiler or are a bound."""
+NUM_WARPS = "xttir_num_warps"
+"""Metadata key: warps as asked for; warp specialisation changes `num_warps`."""
 
 
 @contextlib.contextmanager
@@ -79,6 +86,7 @@ class XttirBackend(CUDABackend):
 
         def finish(module: Any, metadata: dict[str, Any]) -> bytes:
             metadata["name"] = module.get_entry_func_name()
+            metadata[NUM_WARPS] = options.num_warps
             make_ttgir = lower.get("ttgir")
             resources.fill(self, module, metadata, options, capability, make_ttgir)
             return PLACEHOLDER
@@ -215,14 +223,25 @@ class XttirKernel(triton_compiler.CompiledKernel):
     def _init_handles(self) -> None:
         if self.module is not None:
             return
+        from xttir.frontends.triton import driver
+
         self.taking_bounds = True
         try:
             super()._init_handles()
+        except OutOfResources as error:
+            driver.out_of_resources(error, self.name)
+            self._run = functools.partial(self._refuse, copy.deepcopy(error))
+            raise
         finally:
             self.taking_bounds = False
-            run = self._run
-            if hasattr(run, "bind"):
-                run.bind(self)
+        self._run.bind(self)
+
+    def _refuse(self, error: OutOfResources, *args: Any, **kwargs: Any) -> None:
+        """What a launch does once the kernel was found not to fit."""
+        from xttir.frontends.triton import driver
+
+        driver.out_of_resources(error, self.name)
+        raise copy.deepcopy(error)
 
     def full(self) -> Any:
         """The same kernel compiled by the stock pipeline, through Triton's own cache."""
@@ -263,7 +282,45 @@ def _options_of(metadata: Any) -> dict[str, Any]:
         return tuple(plain(v) for v in value) if isinstance(value, list) else value
 
     names = [n for n in CUDAOptions.__dataclass_fields__ if hasattr(metadata, n)]
-    return {name: plain(getattr(metadata, name)) for name in names}
+    options = {name: plain(getattr(metadata, name)) for name in names}
+    options["num_warps"] = getattr(metadata, NUM_WARPS, options["num_warps"])
+    return options
+
+
+def _source_files(function: Any, found: dict[int, str]) -> None:
+    """The files of a JIT function and of the JIT functions it names, by the functions' ids."""
+    if id(function) in found:
+        return
+    code = getattr(getattr(function, "fn", None), "__code__", None)
+    if code is None:
+        return
+    found[id(function)] = code.co_filename
+    names = inspect.getclosurevars(function.fn)
+    values = [*names.globals.values(), *names.nonlocals.values()]
+    for value in values:
+        if isinstance(value, JITCallable):
+            _source_files(value, found)
+        elif inspect.ismodule(value) and not value.__name__.startswith("triton"):
+            for name in code.co_names:
+                inner = getattr(value, name, None)
+                if isinstance(inner, JITCallable):
+                    _source_files(inner, found)
+
+
+def key_with_files(get_cache_key: Any) -> Any:
+    """Wrap `get_cache_key`: Triton takes equal functions of two files for one kernel, and the
+    cached IR then carries the locations of whichever was compiled first."""
+
+    def wrapped(src: Any, *args: Any, **kwargs: Any) -> str:
+        key = get_cache_key(src, *args, **kwargs)
+        function = getattr(src, "fn", None)
+        if _FULL.get() or function is None:
+            return key
+        files: dict[int, str] = {}
+        _source_files(function, files)
+        return "-".join([key, *sorted(set(files.values()))])
+
+    return wrapped
 
 
 def compile_ir_files_fully(compile: Any) -> Any:

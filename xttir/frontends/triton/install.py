@@ -75,6 +75,8 @@ def _install_triton(now: Any) -> None:
     patches.set_item(backends, "nvidia", Backend(xcompile.XttirBackend, driver.Driver))
     patches.on_undo(driver.set_active(driver.Driver()))
     patches.set(compiler, "CompiledKernel", xcompile.XttirKernel)
+    keyed = xcompile.key_with_files(compiler.get_cache_key)
+    patches.set(compiler, "get_cache_key", keyed)
     wrapped = xcompile.compile_ir_files_fully(compiler.compile)
     for owner in (compiler, triton.compiler, triton):
         patches.set(owner, "compile", wrapped)

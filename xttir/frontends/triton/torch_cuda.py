@@ -63,6 +63,18 @@ def is_cuda_device(device: Any) -> bool:
     return getattr(device, "type", None) == "cuda"
 
 
+def default_device() -> torch.device:
+    """The device of factories that are not told one (`set_default_device`, `with device`)."""
+    from torch.overrides import _get_current_function_mode_stack
+    from torch.utils._device import DeviceContext
+
+    if torch._C._len_torch_function_stack():
+        for mode in reversed(_get_current_function_mode_stack()):
+            if isinstance(mode, DeviceContext):
+                return mode.device
+    return _CPU_DEVICE
+
+
 def check_ordinal(device: Any) -> None:
     """There is one GPU."""
     index = device if isinstance(device, int) else torch.device(device).index
@@ -197,7 +209,7 @@ def _converting(original: Callable[..., Any], copies: bool) -> Callable[..., Any
         device = kwargs.get("device")
         if device is None:
             known = isinstance(data, torch.Tensor) and not copies
-            device = data.device if known else torch.get_default_device()
+            device = data.device if known else default_device()
         if torch.device(device).type not in ("cuda", "cpu"):
             return original(data, *args, **kwargs)
         cuda = is_cuda_device(device)
