@@ -43,7 +43,7 @@ from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
 from xttir.interp.types import element_type, numpy_dtype
 from xttir.policy import RunPolicy
 
-BATCH_ELEMENTS = 1 << 17
+BATCH_ELEMENTS = 1 << 18
 """Elements of the widest value of a batch: a few of them fit the level-2 cache."""
 
 MAX_BATCH = 4096
