@@ -1,0 +1,1 @@
+"""Nothing at all: what is measured is the start-up."""
