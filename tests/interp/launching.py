@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from xttir.dialects import tt
 from xttir.frontends.mlir import parse_module
 from xttir.interp.executor import run_launch
 from xttir.interp.launch import Launch, LaunchResult, ScalarArg, Storage, TensorArg
@@ -31,9 +32,9 @@ _KEEP: list[np.ndarray] = []
 
 
 def launch(
-    text: str, grid: tuple[int, ...], arguments: dict[str, object], kernel: str = "k"
+    text: str, grid: tuple[int, ...], arguments: dict[str, object], kernel: str = ""
 ) -> Launch:
-    """A launch of `kernel` in the module `text`; arrays are tensors, numbers scalars, `TensorArg`
+    """A launch of `kernel` (the module's first public function) in the module `text`; arrays are tensors, numbers scalars, `TensorArg`
     and the like as they are."""
     found = []
     for name, value in arguments.items():
@@ -44,7 +45,10 @@ def launch(
         else:
             found.append(value)
     full = (*grid, 1, 1, 1)[:3]
-    return Launch(parse_module(text), kernel, full, tuple(found))
+    module = parse_module(text)
+    functions = [op for op in module.body.block.ops if isinstance(op, tt.FuncOp)]
+    public = [f.sym_name.data for f in functions if str(f.sym_visibility) != '"private"']
+    return Launch(module, kernel or public[0], full, tuple(found))
 
 
 def run(

@@ -42,9 +42,7 @@ def steps(draw: st.DrawFn) -> Step:
         rows = tuple(tuple((b + stride * k) * itemsize for k in range(lanes)) for b in bases)
         return Step(verb, rows, itemsize, (tuple(b * itemsize for b in bases), stride * itemsize))
     where = st.integers(0, count - 1)
-    rows = tuple(
-        tuple(draw(where) * itemsize for _ in range(lanes)) for _ in range(PROGRAMS)
-    )
+    rows = tuple(tuple(draw(where) * itemsize for _ in range(lanes)) for _ in range(PROGRAMS))
     return Step(verb, rows, itemsize, None)
 
 
@@ -52,9 +50,7 @@ def piece_of(step: Step) -> Piece:
     lanes = len(step.offsets[0])
     if step.strided is not None:
         bases, stride = step.strided
-        return Strided(
-            np.array(bases, np.int64), (stride,), (lanes,), step.itemsize, None, (0,)
-        )
+        return Strided(np.array(bases, np.int64), (stride,), (lanes,), step.itemsize, None, (0,))
     at = np.array(step.offsets, np.int64)
     return Flat(at.reshape(-1), np.ones(at.shape, bool), step.itemsize)
 

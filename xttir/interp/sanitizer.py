@@ -81,7 +81,7 @@ class Sanitizer:
             mine = np.broadcast_to(part.spread(m.pids), lanes.shape)[lanes]
             shadow = self.shadow(region)
             at = np.broadcast_to(part.offsets(), lanes.shape)[lanes]
-            at = at // self.tags.dtype.itemsize * shadow.granule - region.base
+            at = at // self.tags.dtype.itemsize * shadow.granule
             sites = self.tags.site(theirs)
             programs = self.tags.program(theirs)
             for site in np.unique(sites).tolist():
@@ -91,7 +91,7 @@ class Sanitizer:
                 k = chosen[np.lexsort((at[chosen], high, low))[0]]
                 self._report_race(
                     m,
-                    region,
+                    region.storage,
                     (op, verb, int(mine[k])),
                     (self.sites[site], _verb_of(self.sites[site], what), int(programs[k])),
                     int(at[k]),
@@ -103,7 +103,7 @@ class Sanitizer:
     def _report_race(
         self,
         m: Machine,
-        region: Region,
+        storage: Storage,
         mine: tuple[Operation, str, int],
         other: tuple[Operation, str, int],
         at: int,
@@ -112,7 +112,13 @@ class Sanitizer:
         # The writer first; of two writers the one that comes first in the kernel.
         sides = sorted((mine, other), key=lambda s: (s[1] == "load", self.site_of[id(s[0])], s[2]))
         (op, verb, pid), (op2, verb2, pid2) = sides
-        element = region.index_text(at // region.tensor.dtype.itemsize)
+        # Arguments may share the storage: the first that reaches the element names it.
+        regions = [r for r in m.memory.regions if r.storage is storage]
+        reach = [r for r in regions if r.low <= at - r.base < r.high]
+        region = (reach or regions or [m.memory.whole_region(storage)])[0]
+        shared = ", ".join(f"`{r.name}`" for r in reach if r.name != region.name)
+        at = (at - region.base) // region.tensor.dtype.itemsize
+        element = region.index_text(at)
         first, second = m.log.program(pid), m.log.program(pid2)
         same = op is op2
         places = locations_of(op2)
@@ -131,7 +137,8 @@ class Sanitizer:
         m.log.report(
             op,
             Kind.RACE,
-            f"programs race on {region.describe()}: {verb} and {verb2} of the same element",
+            f"programs race on {region.describe()}{f', also {shared}' if shared else ''}: "
+            f"{verb} and {verb2} of the same element",
             key=(id(op2), region.name),
             order=(min(pid, pid2), max(pid, pid2), at),
             others=others,
@@ -143,7 +150,7 @@ class Sanitizer:
             hint=hint,
             witness={
                 "tensor": region.name,
-                "element": at // region.tensor.dtype.itemsize,
+                "element": at,
                 "programs": [list(first), list(second)],
                 "accesses": [verb, verb2],
             },

@@ -21,6 +21,15 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
+from xdsl.irdl.declarative_assembly_format import (
+    CustomDirective,
+    ParsingState,
+    PrintingState,
+    TypeDirective,
+    irdl_custom_directive,
+)
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from xttir.dialects.ods import (
@@ -46,6 +55,8 @@ from xttir.dialects.tt.types import (
     PTR_LIKE,
     TENSOR,
     TENSOR_DESC,
+    PointerType,
+    TensorDescType,
     pointee_type_of,
 )
 
@@ -183,6 +194,31 @@ class AtomicCASOp(IRDLOperation):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
+@irdl_custom_directive
+class BareTypes(CustomDirective):
+    """A pointer type and a descriptor type without their names, `<f32>, <64x32xf32>`, as ODS prints
+    `type(...)` of an operand that can only have one type class. The full spelling parses too."""
+
+    base: TypeDirective
+    result: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        for directive, cls in ((self.base, PointerType), (self.result, TensorDescType)):
+            if directive is self.result:
+                parser.parse_punctuation(",")
+            full = parser.parse_optional_type()
+            directive.set(state, (full or cls.new(cls.parse_parameters(parser)),))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        for directive in (self.base, self.result):
+            if directive is self.result:
+                printer.print_string(", ")
+            (type_,) = directive.get(op)
+            assert isinstance(type_, PointerType | TensorDescType)
+            type_.print_parameters(printer)
+
+
 @irdl_op_definition
 class MakeTensorDescOp(IRDLOperation):
     """A descriptor of a tensor in global memory, read and written in blocks."""
@@ -195,8 +231,10 @@ class MakeTensorDescOp(IRDLOperation):
     result = result_def(TENSOR_DESC)
     irdl_options = (SameVariadicOperandSize(), ParsePropInAttrDict())
     assembly_format = (
-        "$base `,` `[` $shape `]` `,` `[` $strides `]` attr-dict `:` type($base) `,` type($result)"
+        "$base `,` `[` $shape `]` `,` `[` $strides `]` attr-dict `:`"
+        " custom<BareTypes>(type($base), type($result))"
     )
+    custom_directives = (BareTypes,)
     traits = traits_def(Pure())
 
 

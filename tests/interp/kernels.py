@@ -1,0 +1,208 @@
+"""Triton kernels whose TTIR the executor tests run (tests/data/ttir, one file each).
+
+Run this file to write the texts again: `python tests/interp/kernels.py` (needs Triton, no GPU).
+"""
+
+from __future__ import annotations
+
+import pathlib
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def collatz(x, o, n, B: tl.constexpr):
+    """Programs leave the loop after different numbers of iterations."""
+    pid = tl.program_id(0)
+    v = tl.load(x + pid)
+    steps = 0
+    while v != 1 and steps < 200:
+        if v % 2 == 0:
+            v = v // 2
+        else:
+            v = 3 * v + 1
+        steps += 1
+    tl.store(o + pid, steps)
+
+
+@triton.jit
+def ragged_sum(x, lengths, o, stride, B: tl.constexpr):
+    """A loop whose trip count is loaded from memory, with a mask in its last iteration."""
+    pid = tl.program_id(0)
+    n = tl.load(lengths + pid)
+    total = tl.zeros((B,), tl.float32)
+    for start in range(0, n, B):
+        i = start + tl.arange(0, B)
+        total += tl.load(x + pid * stride + i, mask=i < n, other=0.0)
+    tl.store(o + pid, tl.sum(total, 0))
+
+
+@triton.jit
+def pick_pointer(x, y, o, n, B: tl.constexpr):
+    """Programs read from different tensors, through a pointer chosen in a branch."""
+    pid = tl.program_id(0)
+    if pid % 3 == 0:
+        p = x
+    else:
+        p = y
+    i = pid * B + tl.arange(0, B)
+    m = i < n
+    tl.store(o + i, tl.load(p + i, mask=m), mask=m)
+
+
+@triton.jit
+def early_return(x, o, n, B: tl.constexpr):
+    """A return in the middle makes a control-flow graph."""
+    pid = tl.program_id(0)
+    i = pid * B + tl.arange(0, B)
+    v = tl.load(x + pid)
+    if v < 0:
+        tl.store(o + i, tl.zeros((B,), tl.int32) - 1, mask=i < n)
+        return
+    w = v
+    if v > 100:
+        tl.store(o + i, tl.full((B,), 100, tl.int32), mask=i < n)
+        return
+    w += pid
+    tl.store(o + i, tl.zeros((B,), tl.int32) + w, mask=i < n)
+
+
+@triton.jit(noinline=True)
+def _scaled(v, factor):
+    r = v * factor
+    if factor > 3:
+        r += 1
+    return r, factor * 2
+
+
+@triton.jit
+def calls(x, o, B: tl.constexpr):
+    """A function that is not inlined, called with a different factor by each program."""
+    pid = tl.program_id(0)
+    i = pid * B + tl.arange(0, B)
+    v, f = _scaled(tl.load(x + pid), pid)
+    tl.store(o + i, v + f + tl.arange(0, B))
+
+
+@triton.jit
+def histogram_atomics(x, o, n, B: tl.constexpr):
+    """Integer atomics on addresses that data choose."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    m = i < n
+    tl.atomic_add(o + tl.load(x + i, mask=m, other=0), 1, mask=m)
+
+
+@triton.jit
+def float_atomics(x, o, n, B: tl.constexpr):
+    """Two float atomics by each program: the order of programs decides the last bits."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    v = tl.load(x + i, mask=i < n, other=0.0)
+    tl.atomic_add(o + i % 4, v, mask=i < n)
+    tl.atomic_add(o + i % 3, v * 0.5, mask=i < n)
+
+
+@triton.jit
+def slots(x, counter, o, n, B: tl.constexpr):
+    """Programs take a slot by the result of an atomic."""
+    pid = tl.program_id(0)
+    at = tl.atomic_add(counter, 1)
+    tl.store(o + at, tl.load(x + pid))
+
+
+@triton.jit
+def transpose(x, o, M, N, B: tl.constexpr):
+    """Two-dimensional boxes with ragged edges."""
+    i = tl.program_id(0) * B + tl.arange(0, B)[:, None]
+    j = tl.program_id(1) * B + tl.arange(0, B)[None, :]
+    m = (i < M) & (j < N)
+    v = tl.load(x + i * N + j, mask=m)
+    tl.store(o + j * M + i, v, mask=m)
+
+
+@triton.jit
+def gather(x, index, o, n, B: tl.constexpr):
+    """Addresses from data."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    m = i < n
+    j = tl.load(index + i, mask=m, other=0)
+    tl.store(o + i, tl.load(x + j, mask=m), mask=m)
+
+
+@triton.jit
+def _argmax_combine(a, i, b, j):
+    take = (a > b) | ((a == b) & (i < j))
+    return tl.where(take, a, b), tl.where(take, i, j)
+
+
+@triton.jit
+def _affine_combine(a, b, c, d):
+    return a * c, b * c + d
+
+
+@triton.jit
+def combines(x, o, where, scan, B: tl.constexpr):
+    """Reduce and scan with regions of the user's own."""
+    pid = tl.program_id(0)
+    i = tl.arange(0, B)
+    v = tl.load(x + pid * B + i)
+    best, at = tl.reduce((v, i), 0, _argmax_combine)
+    tl.store(o + pid, best)
+    tl.store(where + pid, at)
+    a, b = tl.associative_scan((v * 0 + 2, v), 0, _affine_combine)
+    tl.store(scan + pid * B + i, b)
+
+
+@triton.jit
+def descriptors(x, o, M, N, B: tl.constexpr):
+    """Descriptors made on the device; blocks overhang the edges."""
+    src = tl.make_tensor_descriptor(x, [M, N], [N, 1], [B, B])
+    dst = tl.make_tensor_descriptor(o, [M, N], [N, 1], [B, B])
+    i, j = tl.program_id(0) * B, tl.program_id(1) * B
+    dst.store([i, j], src.load([i, j]) * 2)
+
+
+@triton.jit
+def neighbour(x, o, n, B: tl.constexpr):
+    """In place with a halo: a race at block edges when x and o are one tensor."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    left = tl.load(x + i - 1, mask=(i > 0) & (i < n), other=0)
+    tl.store(o + i, left, mask=i < n)
+
+
+P, I = "*fp32", "*i32"
+KERNELS = {
+    "collatz": (collatz, {"x": I, "o": I, "n": "i32"}, {"B": 1}),
+    "ragged_sum": (ragged_sum, {"x": P, "lengths": I, "o": P, "stride": "i32"}, {"B": 16}),
+    "pick_pointer": (pick_pointer, {"x": P, "y": P, "o": P, "n": "i32"}, {"B": 8}),
+    "early_return": (early_return, {"x": I, "o": I, "n": "i32"}, {"B": 8}),
+    "calls": (calls, {"x": I, "o": I}, {"B": 8}),
+    "histogram_atomics": (histogram_atomics, {"x": I, "o": I, "n": "i32"}, {"B": 16}),
+    "float_atomics": (float_atomics, {"x": P, "o": P, "n": "i32"}, {"B": 16}),
+    "slots": (slots, {"x": I, "counter": I, "o": I, "n": "i32"}, {"B": 1}),
+    "transpose": (transpose, {"x": P, "o": P, "M": "i32", "N": "i32"}, {"B": 8}),
+    "gather": (gather, {"x": P, "index": I, "o": P, "n": "i32"}, {"B": 16}),
+    "combines": (combines, {"x": P, "o": P, "where": I, "scan": P}, {"B": 16}),
+    "descriptors": (descriptors, {"x": P, "o": P, "M": "i32", "N": "i32"}, {"B": 8}),
+    "neighbour": (neighbour, {"x": I, "o": I, "n": "i32"}, {"B": 8}),
+}
+
+
+def main() -> None:
+    from triton.backends.compiler import GPUTarget
+    from triton.compiler import ASTSource
+
+    here = pathlib.Path(__file__).resolve()
+    out = here.parent.parent / "data" / "ttir"
+    for name, (kernel, signature, constants) in KERNELS.items():
+        full = signature | dict.fromkeys(constants, "constexpr")
+        source = ASTSource(kernel, full, constants)
+        compiled = triton.compile(source, target=GPUTarget("cuda", 90, 32))
+        package = pathlib.Path(triton.__file__).parent.parent
+        text = compiled.asm["ttir"].replace(str(here), "kernels.py")
+        text = text.replace(f"{package}/", "")
+        (out / f"{name}.ttir").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
