@@ -8,6 +8,7 @@ address, looked up among all storages.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
@@ -176,7 +177,7 @@ class Memory:
                 if whole and tensor.offset == 0:
                     self._whole[key] = covering[0]
                     return covering[0]
-            name = covering[0].name if covering else (storage.created or "memory")
+            name = covering[0].name if covering else (os.path.basename(storage.created) or "memory")
             dtype = covering[0].tensor.dtype if covering else np.dtype(np.uint8)
             size = storage.bytes.size // dtype.itemsize
             tensor = TensorArg(name, storage, 0, (size,), (1,), dtype)

@@ -213,7 +213,9 @@ class Sanitizer:
         found = piece.read(valid, word)
         if (found == ones).all():
             return
-        lanes = found != ones
+        lanes = (found != ones) & poisoned(region.storage, piece)
+        if not lanes.any():
+            return
         pids = np.broadcast_to(piece.spread(m.pids), lanes.shape)[lanes]
         at = (piece.offsets()[lanes] - region.base) // region.tensor.dtype.itemsize
         pid = int(pids.min())
@@ -312,6 +314,24 @@ class Sanitizer:
 
 def _lanes(piece: Piece, now: np.ndarray) -> int:
     return max(1, now.size // max(1, now.shape[0])) if now.ndim > 1 else max(1, now.size)
+
+
+def poisoned(storage: Storage, piece: Piece) -> np.ndarray | bool:
+    """Which elements of `piece` still hold the pattern that uninitialised memory was filled with.
+
+    Those that lost it were written by the host unseen (through `tensor.data`, numpy, ...). True
+    where the pattern cannot tell. Patterns of one byte turn up by chance, so there the majority
+    decides.
+    """
+    pattern = storage.poison
+    if pattern is None or piece.itemsize % pattern.size:
+        return True
+    word, _ = WORDS[piece.itemsize]
+    expected = np.tile(pattern, piece.itemsize // pattern.size).view(word)[0]
+    held = piece.read(storage.bytes, word) == expected
+    if pattern.size == 1 and held.mean() < 0.5:
+        return False
+    return held
 
 
 def _verb_of(op: Operation, what: str) -> str:

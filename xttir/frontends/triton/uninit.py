@@ -64,7 +64,8 @@ def mark(tensor: torch.Tensor, depth: int = 2) -> torch.Tensor:
         telling = unit >= _TELLING or tensor.dtype in (torch.float16, torch.bfloat16)
         record.unit, record.poison = (unit if telling else 0), poison
     record.version = _version(tensor)
-    record.created = str(user_site(depth + 1))
+    site = user_site(depth + 1)
+    record.created = f"{site.file}:{site.line}" if site.file else ""
     return tensor
 
 
