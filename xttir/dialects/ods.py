@@ -24,13 +24,14 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.irdl import AttrConstraint, IRDLOperation, OptPropertyDef, VerificationContext
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
     CustomDirective,
     ParsingState,
     PrintingState,
+    TypeDirective,
     irdl_custom_directive,
 )
 from xdsl.parser import Parser
@@ -194,6 +195,42 @@ def keyword_directive(cases: type[OdsEnum], starts_group: bool = False) -> type[
         "starts_group": starts_group,
     }
     return irdl_custom_directive(type(cases.__name__, (_EnumKeyword,), namespace))
+
+
+@dataclass(frozen=True)
+class _BareType(CustomDirective):
+    """`custom<BareX>(type($value))`: a type of class X without its name, as `<f32>`.
+
+    ODS prints so what can only be of one class, unless the format says `qualified`. The full
+    spelling parses too.
+    """
+
+    cls: ClassVar[type[ParametrizedAttribute]]
+    inner: TypeDirective
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        type_: Attribute | None = parser.parse_optional_type()
+        if type_ is None:
+            type_ = self.cls.new(self.cls.parse_parameters(parser))
+        self.inner.set(state, (type_,))
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        state.print_whitespace(printer)
+        for type_ in self.inner.get(op):
+            if isinstance(type_, self.cls):
+                type_.print_parameters(printer)
+            else:
+                printer.print_attribute(type_)
+
+
+def bare_type(cls: type[ParametrizedAttribute]) -> type[CustomDirective]:
+    """The directive `custom<BareX>(type($value))` for the type class X."""
+    namespace = {
+        "__annotations__": {"inner": TypeDirective},
+        "__doc__": _BareType.__doc__,
+        "cls": cls,
+    }
+    return irdl_custom_directive(type(f"Bare{cls.__name__}", (_BareType,), namespace))
 
 
 def element_type_of(type_: Attribute) -> Attribute:

@@ -12,9 +12,10 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 from xttir.diagnostics import InputError, Location
 from xttir.dialects.context import make_context
 from xttir.dialects.locations import location_of, locations_of
+from xttir.dialects.syntax import verifier
 from xttir.dialects.syntax.parser import TTParser
 
-__all__ = ["location_of", "locations_of", "parse_module"]
+__all__ = ["location_of", "locations_of", "parse_module", "read_module"]
 
 _CACHE: dict[tuple[str, str], ModuleOp] = {}
 _context: Context | None = None
@@ -37,12 +38,33 @@ def _parse(text: str, name: str) -> ModuleOp:
     global _context
     if _context is None:
         _context = make_context()
+    return read_module(_context, text, name, _TYPES)
+
+
+def read_module(
+    context: Context,
+    text: str,
+    name: str,
+    types: dict[str, TypeAttribute] | None = None,
+    verify: bool = True,
+) -> ModuleOp:
+    """Parse `text` with `context`, uncached. Raises InputError with line and column."""
     try:
-        module = TTParser(_context, text, name, _TYPES).parse_module()
-        module.verify()
+        parser = TTParser(context, text, name, types)
+        module = parser.parse_module()
+        if verify:
+            verifier.verify(module)
+            verifier.check_dominance(module, parser.forward_values)
     except ParseError as error:
         at = error.span.get_location()
-        raise InputError(error.msg, Location(name, at.line, at.col)) from error
-    except VerifyException as error:
-        raise InputError(str(error), Location(name)) from error
+        raise InputError(" ".join(error.msg.split()), Location(name, at.line, at.col)) from error
+    except verifier.InvalidOp as error:
+        raise InputError(str(error), parser.place_of(error.op)) from error
+    except RecursionError as error:
+        raise InputError("nested too deeply", Location(name)) from error
+    except (VerifyException, ValueError, TypeError, LookupError, AssertionError) as error:
+        # Attributes check themselves when they are made, wherever the parser stands.
+        at = parser.place(parser.pos)
+        what = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(what, at) from error
     return module

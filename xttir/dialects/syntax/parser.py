@@ -39,12 +39,13 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
     VectorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.lexer import Input, Span
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRTokenKind
 
+from xttir.diagnostics import Location
 from xttir.dialects import constants
 from xttir.dialects.locations import range_location
 from xttir.dialects.syntax.formats import FormatPlan
@@ -109,7 +110,8 @@ class TTParser(Parser):
     """See the module's docstring.
 
     `types` may be shared between parsers of one context: types by their text. `op_starts` holds
-    the position of every op parsed, in the order in which they were finished.
+    the position of every op parsed, in the order in which they were finished; `forward_values`
+    are the values that were used before their definition.
     """
 
     def __init__(
@@ -126,6 +128,7 @@ class TTParser(Parser):
         self.types: dict[str, TypeAttribute] = {} if types is None else types
         self.aliased_types: dict[str, TypeAttribute] = {}
         self.op_starts: list[tuple[Operation, int]] = []
+        self.forward_values: list[SSAValue] = []
         self._pending: dict[str, int] = {}
         self._inline_locations: dict[str, LocationAttr] = {}
         self._ops: dict[str, tuple[type[Operation], str, FormatPlan | None]] = {}
@@ -237,7 +240,7 @@ class TTParser(Parser):
             op = self._parse_generic_operation(op_type)
             stack.pop()
         if isinstance(op.location, UnknownLoc) and not self._said_unknown:
-            op.location = self._place(start)
+            op.location = self._location_at(start)
         self._said_unknown = False
         self.op_starts.append((op, start))
         self._bind(results, op, start)
@@ -273,12 +276,18 @@ class TTParser(Parser):
         if name in self.ssa_values or name in self.forward_ssa_references:
             real = span.span if isinstance(span, FastToken) else span
             super()._register_ssa_definition(name, values, real)
+            self.forward_values += values
             return
         self.ssa_values[name] = tuple(values)
         if SSAValue.is_valid_name(name):
             hint = SSAValue.extract_valid_name(name)
             for value in values:
                 value._name = hint  # pyright: ignore[reportPrivateUsage]
+
+    def _parse_block(self) -> Block:
+        if self.token_kind is not MLIRTokenKind.CARET_IDENT:
+            self.raise_error("expected an operation, a block label or '}'")
+        return super()._parse_block()
 
     def parse_optional_unresolved_operand(self) -> UnresolvedOperand | None:
         state = self._parser_state
@@ -477,7 +486,7 @@ class TTParser(Parser):
         end_column = self.parse_integer(False, False)
         return range_location(begin, FileLineColLoc(text, IntAttr(end_line), IntAttr(end_column)))
 
-    def _place(self, position: int) -> FileLineColLoc:
+    def place(self, position: int) -> Location:
         """Where `position` is in the text."""
         if self._lines is None:
             self._lines = [0, *(m.end() for m in re.finditer("\n", self.text))]
@@ -488,8 +497,18 @@ class TTParser(Parser):
                 low = middle
             else:
                 high = middle
-        column = position - self._lines[low] + 1
-        return FileLineColLoc(self._file, IntAttr(low + 1), IntAttr(column))
+        return Location(self._file.data, low + 1, position - self._lines[low] + 1)
+
+    def place_of(self, op: Operation) -> Location:
+        """Where `op`, which this parser made, stands in the text."""
+        for made, position in self.op_starts:
+            if made is op:
+                return self.place(position)
+        return Location(self._file.data)
+
+    def _location_at(self, position: int) -> FileLineColLoc:
+        at = self.place(position)
+        return FileLineColLoc(self._file, IntAttr(at.line), IntAttr(at.column))
 
     # Numbers
 

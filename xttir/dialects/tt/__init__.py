@@ -267,6 +267,9 @@ from xttir.dialects.tt.types import (
     TensorDescType as TensorDescType,
 )
 from xttir.dialects.tt.types import (
+    bit_width as bit_width,
+)
+from xttir.dialects.tt.types import (
     int_of as int_of,
 )
 from xttir.dialects.tt.types import (

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Region
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
     VarConstraint,
     irdl_op_definition,
@@ -20,10 +20,20 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import HasParent, IsTerminator, Pure, RecursiveMemoryEffect, ReturnLike
+from xdsl.traits import (
+    HasParent,
+    IsTerminator,
+    MemoryEffectKind,
+    Pure,
+    RecursiveMemoryEffect,
+    ReturnLike,
+    has_effects,
+)
+from xdsl.utils.exceptions import VerifyException
 
-from xttir.dialects.ods import BOOL_ATTR, I32_ATTR, enum_attr, keyword_directive
+from xttir.dialects.ods import BOOL_ATTR, I32_ATTR, element_type_of, enum_attr, keyword_directive
 from xttir.dialects.tt.enums import PropagateNan, RoundingMode
+from xttir.dialects.tt.traits import Elementwise, SameEncoding, SameShape, TTOp, check, shape_of
 from xttir.dialects.tt.types import (
     ANY_TYPE,
     F32_LIKE,
@@ -32,46 +42,65 @@ from xttir.dialects.tt.types import (
     INT_LIKE,
     PTR_LIKE,
     TENSOR,
+    PointerType,
+    bit_width,
 )
 
 _CAST = "$src attr-dict `:` type($src) `->` type($result)"
 
 
 @irdl_op_definition
-class IntToPtrOp(IRDLOperation):
+class IntToPtrOp(TTOp):
     """Cast i64 to a pointer."""
 
     name = "tt.int_to_ptr"
     src = operand_def(I64_LIKE)
     result = result_def(PTR_LIKE)
     assembly_format = _CAST
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(), SameShape(), SameEncoding())
 
 
 @irdl_op_definition
-class PtrToIntOp(IRDLOperation):
+class PtrToIntOp(TTOp):
     """Cast a pointer to i64."""
 
     name = "tt.ptr_to_int"
     src = operand_def(PTR_LIKE)
     result = result_def(I64_LIKE)
     assembly_format = _CAST
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(), SameShape(), SameEncoding())
 
 
 @irdl_op_definition
-class BitcastOp(IRDLOperation):
+class BitcastOp(TTOp):
     """Cast between types of the same bit width (pointers too, unlike arith.bitcast)."""
 
     name = "tt.bitcast"
     src = operand_def(ANY_TYPE)
     result = result_def(ANY_TYPE)
     assembly_format = _CAST
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(), SameShape(), SameEncoding())
+
+    def verify_(self) -> None:
+        source, result = element_type_of(self.src.type), element_type_of(self.result.type)
+        if isinstance(source, PointerType) and isinstance(result, PointerType):
+            check(
+                source.address_space == result.address_space,
+                "cannot bitcast a pointer between different address spaces",
+            )
+            return
+        check(
+            not isinstance(source, PointerType) and not isinstance(result, PointerType),
+            "cannot bitcast a pointer to a non-pointer type",
+        )
+        check(
+            bit_width(source) == bit_width(result),
+            f"cannot bitcast {source} to {result}: they differ in size",
+        )
 
 
 @irdl_op_definition
-class FpToFpOp(IRDLOperation):
+class FpToFpOp(TTOp):
     """Cast between float types where one is an fp8 or the rounding is not the default."""
 
     name = "tt.fp_to_fp"
@@ -83,11 +112,18 @@ class FpToFpOp(IRDLOperation):
         "$src attr-dict (`,` `rounding` `=` custom<RoundingMode>($rounding)^)?"
         " `:` type($src) `->` type($result)"
     )
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(), SameShape(), SameEncoding())
+
+    def verify_(self) -> None:
+        source, result = element_type_of(self.src.type), element_type_of(self.result.type)
+        check(
+            bit_width(result) >= bit_width(source) or self.rounding is not None,
+            "rounding mode is required for a downcast",
+        )
 
 
 @irdl_op_definition
-class ClampFOp(IRDLOperation):
+class ClampFOp(TTOp):
     """min(max(x, min), max), with `propagateNan` for NaNs."""
 
     name = "tt.clampf"
@@ -106,7 +142,7 @@ class ClampFOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PreciseSqrtOp(IRDLOperation):
+class PreciseSqrtOp(TTOp):
     """Square root rounded to nearest."""
 
     name = "tt.precise_sqrt"
@@ -118,7 +154,7 @@ class PreciseSqrtOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PreciseDivFOp(IRDLOperation):
+class PreciseDivFOp(TTOp):
     """Quotient rounded to nearest."""
 
     name = "tt.precise_divf"
@@ -131,7 +167,7 @@ class PreciseDivFOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ApproxDivFOp(IRDLOperation):
+class ApproxDivFOp(TTOp):
     """Approximate f32 quotient (div.approx.f32 on NVIDIA: 2 ULP where 2^-126 <= |y| <= 2^126)."""
 
     name = "tt.approx_divf"
@@ -144,7 +180,7 @@ class ApproxDivFOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MulhiUIOp(IRDLOperation):
+class MulhiUIOp(TTOp):
     """The upper N bits of the 2N-bit unsigned product."""
 
     name = "tt.mulhiui"
@@ -157,7 +193,7 @@ class MulhiUIOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AddPtrOp(IRDLOperation):
+class AddPtrOp(TTOp):
     """`ptr + offset` in elements of the pointee type."""
 
     name = "tt.addptr"
@@ -166,11 +202,11 @@ class AddPtrOp(IRDLOperation):
     offset = operand_def(INT_LIKE)
     result = result_def(T)
     assembly_format = "$ptr `,` $offset attr-dict `:` type($result) `,` type($offset)"
-    traits = traits_def(Pure())
+    traits = traits_def(Pure(), Elementwise(), SameShape(), SameEncoding())
 
 
 @irdl_op_definition
-class ExternElementwiseOp(IRDLOperation):
+class ExternElementwiseOp(TTOp):
     """Call of `symbol` in `libpath`/`libname` (libdevice and the like) on each element."""
 
     name = "tt.extern_elementwise"
@@ -182,10 +218,11 @@ class ExternElementwiseOp(IRDLOperation):
     result = result_def(ANY_TYPE)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "operands attr-dict `:` functional-type(operands, $result)"
+    traits = traits_def(Elementwise(), SameEncoding())
 
 
 @irdl_op_definition
-class ElementwiseInlineAsmOp(IRDLOperation):
+class ElementwiseInlineAsmOp(TTOp):
     """Inline PTX (or AMD) assembly on packs of `packed_element` elements."""
 
     name = "tt.elementwise_inline_asm"
@@ -197,10 +234,20 @@ class ElementwiseInlineAsmOp(IRDLOperation):
     result = var_result_def(ANY_TYPE)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$asm_string attr-dict ($args^ `:` type($args))? `->` type($result)"
+    traits = traits_def(Elementwise(), SameEncoding())
+
+    def verify_(self) -> None:
+        if self.args:
+            count = math.prod(shape_of(self.args[0].type) or (0,))
+            packed = self.packed_element.value.data
+            check(
+                packed > 0 and count % packed == 0,
+                f"number of input elements {count} must be a multiple of packed_element {packed}",
+            )
 
 
 @irdl_op_definition
-class MapElementwiseOp(IRDLOperation):
+class MapElementwiseOp(TTOp):
     """A region of scalars applied to packs of `pack` consecutive elements of every source."""
 
     name = "tt.map_elementwise"
@@ -208,11 +255,27 @@ class MapElementwiseOp(IRDLOperation):
     pack = prop_def(I32_ATTR)
     result = var_result_def(TENSOR)
     scalar_op: Region = region_def()
-    traits = traits_def(RecursiveMemoryEffect())
+    traits = traits_def(RecursiveMemoryEffect(), SameShape(), SameEncoding())
+
+    def verify_(self) -> None:
+        pack = self.pack.value.data
+        check(bool(self.srcs), "must have at least 1 operand")
+        check(pack > 0 and pack & (pack - 1) == 0, f"pack must be a power of 2, but is {pack}")
+        block = self.scalar_op.blocks.first
+        check(block is not None, "the region is empty")
+        assert block is not None
+        want = [element_type_of(v.type) for v in self.srcs for _ in range(pack)]
+        check(list(block.arg_types) == want, "region arguments do not match the operands")
+        out = [element_type_of(v.type) for v in self.result for _ in range(pack)]
+        for op in self.scalar_op.walk():
+            if isinstance(op, MapElementwiseReturnOp):
+                check(list(op.operand_types) == out, "region return does not match the results")
+            elif has_effects(op, MemoryEffectKind.WRITE):
+                raise VerifyException(f"{op.name} writes memory inside map_elementwise")
 
 
 @irdl_op_definition
-class MapElementwiseReturnOp(IRDLOperation):
+class MapElementwiseReturnOp(TTOp):
     """Terminator of `tt.map_elementwise`."""
 
     name = "tt.map_elementwise.return"

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.utils import parse_func_op_like, print_func_op_like
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
@@ -46,6 +45,7 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from xttir.dialects.ods import BOOL_ATTR
+from xttir.dialects.tt.traits import TTOp
 from xttir.dialects.tt.types import ANY_TYPE, BOOL_LIKE
 
 _RESERVED = ("sym_name", "function_type", "sym_visibility", "arg_attrs", "res_attrs")
@@ -69,7 +69,7 @@ class _FuncCallable(CallableOpInterface):
 
 
 @irdl_op_definition
-class FuncOp(IRDLOperation):
+class FuncOp(TTOp):
     """A kernel, or a function it calls. Kernels are public. No body: declared elsewhere."""
 
     name = "tt.func"
@@ -184,7 +184,7 @@ class _CalleeInterface(SymbolUserOpInterface):
 
 
 @irdl_op_definition
-class CallOp(IRDLOperation):
+class CallOp(TTOp):
     """Direct call of a `tt.func` of the module. ODS calls the operands `operands`."""
 
     name = "tt.call"
@@ -199,7 +199,7 @@ class CallOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReturnOp(IRDLOperation):
+class ReturnOp(TTOp):
     """Return from a `tt.func`."""
 
     name = "tt.return"
@@ -220,7 +220,7 @@ class ReturnOp(IRDLOperation):
 
 
 @irdl_op_definition
-class PrintOp(IRDLOperation):
+class PrintOp(TTOp):
     """`tl.device_print`."""
 
     name = "tt.print"
@@ -234,7 +234,7 @@ class PrintOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AssertOp(IRDLOperation):
+class AssertOp(TTOp):
     """`tl.device_assert`: the program aborts with `message` where `condition` is false."""
 
     name = "tt.assert"

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
-from xdsl.dialects.builtin import UnitAttr, i32, i64
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i32, i64
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
-    IRDLOperation,
     ParsePropInAttrDict,
     SameVariadicOperandSize,
     VarConstraint,
@@ -21,21 +22,14 @@ from xdsl.irdl import (
     traits_def,
     var_operand_def,
 )
-from xdsl.irdl.declarative_assembly_format import (
-    CustomDirective,
-    ParsingState,
-    PrintingState,
-    TypeDirective,
-    irdl_custom_directive,
-)
-from xdsl.parser import Parser
-from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from xttir.dialects.ods import (
     BOOL_ATTR,
     FALSE,
     Derived,
+    bare_type,
+    element_type_of,
     enum_attr,
     keyword_directive,
     same_shape_i1,
@@ -47,6 +41,7 @@ from xttir.dialects.tt.enums import (
     PaddingOption,
     RMWOp,
 )
+from xttir.dialects.tt.traits import TTOp, check
 from xttir.dialects.tt.types import (
     BOOL_LIKE,
     I16_I32_TENSOR,
@@ -55,8 +50,10 @@ from xttir.dialects.tt.types import (
     PTR_LIKE,
     TENSOR,
     TENSOR_DESC,
+    CachePolicyAttr,
     PointerType,
     TensorDescType,
+    bit_width,
     pointee_type_of,
 )
 
@@ -67,8 +64,73 @@ _ORDER = (keyword_directive(MemSemantic), keyword_directive(MemSyncScope))
 _ORDER_FORMAT = "custom<MemSemantic>($sem) `,` custom<MemSyncScope>($scope) `,` "
 
 
+def _check_cache_policy(policy: Attribute | None) -> None:
+    check(
+        policy is None or isinstance(policy, CachePolicyAttr),
+        f"unsupported cache policy attribute {policy}",
+    )
+
+
+def _check_semantics(sem: IntegerAttr, *allowed: MemSemantic) -> None:
+    check(
+        MemSemantic.of(sem) in allowed,
+        f"only supports {' and '.join(case.keyword for case in allowed)} semantics",
+    )
+
+
+def _check_block(desc: Attribute, tensor: Attribute) -> None:
+    """A block of `desc` and `tensor` must agree in element type and number of elements."""
+    assert isinstance(desc, TensorDescType)
+    assert isinstance(tensor, TensorType)
+    block = desc.block_type
+    check(
+        block.element_type == tensor.element_type,
+        f"descriptor block and tensor must have the same element type, but got {block}"
+        f" and {tensor}",
+    )
+    check(
+        math.prod(block.get_shape()) == math.prod(tensor.get_shape()),
+        f"descriptor block and tensor must have the same number of elements, but got {block}"
+        f" and {tensor}",
+    )
+
+
+def _check_rows(desc: Attribute, tensor: Attribute, offsets: Attribute) -> None:
+    """What hardware asks of gathers and scatters of rows."""
+    assert isinstance(desc, TensorDescType)
+    assert isinstance(tensor, TensorType)
+    assert isinstance(offsets, TensorType)
+    block = desc.block_type
+    shape = block.get_shape()
+    check(len(shape) == 2, f"descriptor block must be a 2D tensor, but got {block}")
+    check(shape[0] == 1, f"descriptor block must have exactly 1 row, but got {block}")
+    check(offsets.get_num_dims() == 1, f"x offsets must be a 1D tensor, but got {offsets}")
+    check(tensor.get_num_dims() == 2, f"result must be a 2D tensor, but got {tensor}")
+    rows, columns = tensor.get_shape()
+    width = bit_width(tensor.element_type)
+    check(rows >= 8, f"must have at least 8 rows, but got {rows}")
+    check(width <= 32, "TMA dtype cannot be greater than 32 bits")
+    least = 32 // width * 8
+    check(
+        columns >= least,
+        f"must have at least {least} columns for {tensor.element_type}, but got {columns}",
+    )
+    check(
+        rows == offsets.get_shape()[0],
+        f"result tensor must have as many rows as indices, but got {tensor} and {offsets}",
+    )
+    check(
+        columns == shape[1],
+        f"result tensor must have as many columns as the block, but got {tensor} and {block}",
+    )
+    check(
+        tensor.element_type == block.element_type,
+        f"result tensor and block must have the same element type, but got {tensor} and {block}",
+    )
+
+
 @irdl_op_definition
-class LoadOp(IRDLOperation):
+class LoadOp(TTOp):
     """Load through a pointer or a tensor of pointers; masked-off lanes give `other`."""
 
     name = "tt.load"
@@ -83,9 +145,13 @@ class LoadOp(IRDLOperation):
     assembly_format = "$ptr (`,` $mask^)? (`,` $other^)? attr-dict `:` type($ptr)"
     traits = traits_def(MemoryReadEffect())
 
+    def verify_(self) -> None:
+        check(self.other is None or self.mask is not None, "`other` is given without a mask")
+        _check_cache_policy(self.cache_policy)
+
 
 @irdl_op_definition
-class StoreOp(IRDLOperation):
+class StoreOp(TTOp):
     """Store through a pointer or a tensor of pointers where `mask` holds."""
 
     name = "tt.store"
@@ -99,9 +165,12 @@ class StoreOp(IRDLOperation):
     assembly_format = "$ptr `,` $value (`,` $mask^)? attr-dict `:` type($ptr)"
     traits = traits_def(MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        _check_cache_policy(self.cache_policy)
+
 
 @irdl_op_definition
-class AtomicLoadOp(IRDLOperation):
+class AtomicLoadOp(TTOp):
     """Atomic load. An observable synchronisation, hence a write effect too."""
 
     name = "tt.atomic_load"
@@ -117,9 +186,12 @@ class AtomicLoadOp(IRDLOperation):
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        _check_semantics(self.sem, MemSemantic.ACQUIRE, MemSemantic.RELAXED)
+
 
 @irdl_op_definition
-class AtomicStoreOp(IRDLOperation):
+class AtomicStoreOp(TTOp):
     """Atomic store."""
 
     name = "tt.atomic_store"
@@ -133,9 +205,12 @@ class AtomicStoreOp(IRDLOperation):
     assembly_format = _ORDER_FORMAT + "$ptr `,` $value (`,` $mask^)? attr-dict `:` type($ptr)"
     traits = traits_def(MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        _check_semantics(self.sem, MemSemantic.RELEASE, MemSemantic.RELAXED)
+
 
 @irdl_op_definition
-class AtomicPollOp(IRDLOperation):
+class AtomicPollOp(TTOp):
     """Load until the value equals `expected` or `timeout` (ns) expires; gives whether it did."""
 
     name = "tt.atomic_poll"
@@ -153,9 +228,16 @@ class AtomicPollOp(IRDLOperation):
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        _check_semantics(self.sem, MemSemantic.ACQUIRE, MemSemantic.RELAXED)
+        check(
+            bit_width(element_type_of(self.expected.type)) in (16, 32, 64),
+            "only supports integer elements with width {16, 32, 64}",
+        )
+
 
 @irdl_op_definition
-class AtomicRMWOp(IRDLOperation):
+class AtomicRMWOp(TTOp):
     """Atomic read-modify-write; gives the old value."""
 
     name = "tt.atomic_rmw"
@@ -176,7 +258,7 @@ class AtomicRMWOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AtomicCASOp(IRDLOperation):
+class AtomicCASOp(TTOp):
     """Atomic compare-and-swap: store `val` if the old value equals `cmp`; gives the old value."""
 
     name = "tt.atomic_cas"
@@ -194,33 +276,8 @@ class AtomicCASOp(IRDLOperation):
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
-@irdl_custom_directive
-class BareTypes(CustomDirective):
-    """A pointer type and a descriptor type without their names, `<f32>, <64x32xf32>`, as ODS prints
-    `type(...)` of an operand that can only have one type class. The full spelling parses too."""
-
-    base: TypeDirective
-    result: TypeDirective
-
-    def parse(self, parser: Parser, state: ParsingState) -> None:
-        for directive, cls in ((self.base, PointerType), (self.result, TensorDescType)):
-            if directive is self.result:
-                parser.parse_punctuation(",")
-            full = parser.parse_optional_type()
-            directive.set(state, (full or cls.new(cls.parse_parameters(parser)),))
-
-    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
-        state.print_whitespace(printer)
-        for directive in (self.base, self.result):
-            if directive is self.result:
-                printer.print_string(", ")
-            (type_,) = directive.get(op)
-            assert isinstance(type_, PointerType | TensorDescType)
-            type_.print_parameters(printer)
-
-
 @irdl_op_definition
-class MakeTensorDescOp(IRDLOperation):
+class MakeTensorDescOp(TTOp):
     """A descriptor of a tensor in global memory, read and written in blocks."""
 
     name = "tt.make_tensor_descriptor"
@@ -232,14 +289,14 @@ class MakeTensorDescOp(IRDLOperation):
     irdl_options = (SameVariadicOperandSize(), ParsePropInAttrDict())
     assembly_format = (
         "$base `,` `[` $shape `]` `,` `[` $strides `]` attr-dict `:`"
-        " custom<BareTypes>(type($base), type($result))"
+        " custom<BarePointerType>(type($base)) `,` custom<BareTensorDescType>(type($result))"
     )
-    custom_directives = (BareTypes,)
+    custom_directives = (bare_type(PointerType), bare_type(TensorDescType))
     traits = traits_def(Pure())
 
 
 @irdl_op_definition
-class DescriptorLoadOp(IRDLOperation):
+class DescriptorLoadOp(TTOp):
     """Load the block at `indices` (elements); out of bounds gives the descriptor's padding."""
 
     name = "tt.descriptor_load"
@@ -251,9 +308,12 @@ class DescriptorLoadOp(IRDLOperation):
     assembly_format = "$desc `[` $indices `]` attr-dict `:` type($desc) `->` type($result)"
     traits = traits_def(MemoryReadEffect())
 
+    def verify_(self) -> None:
+        _check_block(self.desc.type, self.result.type)
+
 
 @irdl_op_definition
-class DescriptorStoreOp(IRDLOperation):
+class DescriptorStoreOp(TTOp):
     """Store the block at `indices`; elements out of bounds are dropped."""
 
     name = "tt.descriptor_store"
@@ -263,9 +323,12 @@ class DescriptorStoreOp(IRDLOperation):
     assembly_format = "$desc `[` $indices `]` `,` $src attr-dict `:` type($desc) `,` type($src)"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        _check_block(self.desc.type, self.src.type)
+
 
 @irdl_op_definition
-class DescriptorReduceOp(IRDLOperation):
+class DescriptorReduceOp(TTOp):
     """Combine a block into memory with `kind`."""
 
     name = "tt.descriptor_reduce"
@@ -280,9 +343,12 @@ class DescriptorReduceOp(IRDLOperation):
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        _check_block(self.desc.type, self.src.type)
+
 
 @irdl_op_definition
-class DescriptorGatherOp(IRDLOperation):
+class DescriptorGatherOp(TTOp):
     """Rows `x_offsets` of a descriptor of one-row blocks, from column `y_offset`."""
 
     name = "tt.descriptor_gather"
@@ -295,9 +361,12 @@ class DescriptorGatherOp(IRDLOperation):
     )
     traits = traits_def(MemoryReadEffect())
 
+    def verify_(self) -> None:
+        _check_rows(self.desc.type, self.result.type, self.x_offsets.type)
+
 
 @irdl_op_definition
-class DescriptorScatterOp(IRDLOperation):
+class DescriptorScatterOp(TTOp):
     """The store that mirrors `tt.descriptor_gather`."""
 
     name = "tt.descriptor_scatter"
@@ -308,9 +377,12 @@ class DescriptorScatterOp(IRDLOperation):
     assembly_format = "$desc `[` $x_offsets `,` $y_offset `]` `,` $src attr-dict `:` type(operands)"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        _check_rows(self.desc.type, self.src.type, self.x_offsets.type)
+
 
 @irdl_op_definition
-class GridDependencyWaitOp(IRDLOperation):
+class GridDependencyWaitOp(TTOp):
     """Wait for the grids this one depends on, and acquire what they wrote."""
 
     name = "tt.grid_dependency_wait"
@@ -319,7 +391,7 @@ class GridDependencyWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class GridDependencyLaunchDependentsOp(IRDLOperation):
+class GridDependencyLaunchDependentsOp(TTOp):
     """Let grids that depend on this one start."""
 
     name = "tt.grid_dependency_launch_dependents"

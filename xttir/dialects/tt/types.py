@@ -116,6 +116,21 @@ class TensorDescType(ParametrizedAttribute, TypeAttribute):
                 printer.print_string(", ")
                 printer.print_attribute(self.shared_layout)
 
+    @property
+    def block_type(self) -> TensorType:
+        """The tensor a block is loaded as: signed and unsigned integers become signless."""
+        element = self.element_type
+        if isinstance(element, IntegerType):
+            element = IntegerType(element.width.data)
+        return TensorType(element, self.get_shape())
+
+    def verify(self) -> None:
+        if isinstance(self.element_type, TensorType):
+            raise VerifyException(
+                "tensor descriptors must not wrap tensor types; "
+                "use !tt.tensordesc<shape x element-type[, layout]> instead"
+            )
+
 
 @irdl_attr_definition
 class CachePolicyAttr(ParametrizedAttribute):
@@ -226,6 +241,13 @@ def pointee_type_of(type_: Attribute) -> Attribute:
     if not isinstance(pointer, PointerType):
         raise VerifyException(f"expected a pointer or a tensor of pointers, but got {type_}")
     return with_element_type(type_, pointer.pointee_type)
+
+
+def bit_width(type_: Attribute) -> int:
+    """Bits of an integer or float type."""
+    if not isinstance(type_, IntegerType | AnyFloat):
+        raise VerifyException(f"expected an integer or float type, but got {type_}")
+    return type_.bitwidth
 
 
 def pointer_to(type_: Attribute) -> Attribute:
