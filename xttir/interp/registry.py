@@ -22,12 +22,25 @@ def implementations() -> Implementations:
     """The table of everything known."""
     from xttir.interp import affine_rules, control, region_ops
     from xttir.interp.arith import ArithFunctions
+    from xttir.interp.conversions import ConversionFunctions
     from xttir.interp.dot import DotFunctions
+    from xttir.interp.dot_scaled import DotScaledFunctions
+    from xttir.interp.math import MathFunctions
+    from xttir.interp.shape_ops import ShapeFunctions
     from xttir.interp.tt import TritonFunctions
     from xttir.interp.tt_memory import TritonMemoryFunctions
 
     table = Implementations()
-    for functions in (ArithFunctions(), DotFunctions(), TritonFunctions(), TritonMemoryFunctions()):
+    for functions in (
+        ArithFunctions(),
+        MathFunctions(),
+        ConversionFunctions(),
+        ShapeFunctions(),
+        DotFunctions(),
+        DotScaledFunctions(),
+        TritonFunctions(),
+        TritonMemoryFunctions(),
+    ):
         table.register(functions)
     affine_rules.register(table)
     control.register(table)
