@@ -175,6 +175,7 @@ class XttirKernel(triton_compiler.CompiledKernel):
         super().__init__(src, metadata_group, hash)
         if not getattr(self.metadata, EXACT, True):
             self.metadata = _lazy_metadata(self, self.metadata)
+        self._stopped = dict.get(self.asm, "cubin") == PLACEHOLDER
         asm = LazyAsm(self.asm)
         asm.owner = self
         self.asm = asm
@@ -245,7 +246,7 @@ class XttirKernel(triton_compiler.CompiledKernel):
 
     def full(self) -> Any:
         """The same kernel compiled by the stock pipeline, through Triton's own cache."""
-        if dict.get(self.asm, "cubin") != PLACEHOLDER:
+        if not self._stopped:
             return self
         if self._full is None:
             raw = getattr(self.metadata, "_raw", self.metadata)

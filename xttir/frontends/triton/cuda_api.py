@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -313,6 +314,26 @@ def _accelerator() -> dict[str, Any]:
     }
 
 
+def _c_functions() -> dict[str, Any]:
+    """What a CPU build of `torch._C` lacks and Inductor imports."""
+
+    def raw_stream(device: int) -> int:
+        return streams.current_stream().cuda_stream
+
+    return {
+        "_cuda_getCurrentRawStream": raw_stream,
+        "_cuda_getDevice": _always(0),
+        "_cuda_setDevice": _set_device,
+        "_cuda_getDeviceCount": _always(1),
+        "_cuda_synchronize": _nothing,
+        "_cuda_exchangeDevice": _always(0),
+        "_cuda_maybeExchangeDevice": _always(0),
+        "_cuda_isInBadFork": _always(False),
+        "_cuda_init": _nothing,
+        "_cuda_emptyCache": _nothing,
+    }
+
+
 @contextlib.contextmanager
 def _nvtx_range(*args: Any, **kwargs: Any) -> Any:
     yield
@@ -329,6 +350,17 @@ def _nvtx() -> dict[str, Any]:
     }
 
 
+def _own(value: Any) -> Any:
+    """A function object of its own: Dynamo keeps rules by object and wants one name for each."""
+    if not isinstance(value, types.FunctionType):
+        return value
+    copy = types.FunctionType(
+        value.__code__, value.__globals__, value.__name__, value.__defaults__, value.__closure__
+    )
+    copy.__kwdefaults__ = value.__kwdefaults__
+    return copy
+
+
 def install(patches: Patches, device: Device) -> None:
     """Replace the functions. `torch.cuda.X` also stands in the submodule that defines X."""
     cuda = torch.cuda
@@ -340,17 +372,20 @@ def install(patches: Patches, device: Device) -> None:
         **_stream_functions(),
         **_legacy_types(),
     }
-    for name, value in functions.items():
+    for name, shared in functions.items():
+        value = _own(shared)
         patches.set(cuda, name, value)
         for module in modules[1:]:
             if name in vars(module):
                 patches.set(module, name, value)
+    for name, value in _c_functions().items():
+        patches.set(torch._C, name, _own(value))
     for name, value in _nvtx().items():
-        patches.set(cuda.nvtx, name, value)
+        patches.set(cuda.nvtx, name, _own(value))
     if hasattr(torch, "accelerator"):
         for name, value in _accelerator().items():
             if hasattr(torch.accelerator, name):
-                patches.set(torch.accelerator, name, value)
+                patches.set(torch.accelerator, name, _own(value))
     patches.set(torch, "Generator", Generator)
     patches.set(torch.version, "cuda", CUDA_VERSION)
     patches.set(torch.backends.cuda, "is_built", _always(True))

@@ -52,11 +52,12 @@ def install(
 
 
 def _install(now: Any) -> None:
-    from xttir.frontends.triton import cuda_api, torch_cuda, uninit
+    from xttir.frontends.triton import cuda_api, inductor, torch_cuda, uninit
 
     torch_cuda.install(now.patches)
     cuda_api.install(now.patches, now.device)
     uninit.install(now.patches)
+    inductor.install(now.patches)
     _install_triton(now)
 
 

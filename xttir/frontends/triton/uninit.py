@@ -89,6 +89,8 @@ def refresh(record: storage.TorchStorage, tensor: torch.Tensor) -> None:
         if record.pending:
             record.pending = False
             record.valid = np.zeros(len(record.bytes), bool)
+        elif record.valid is not None and record.valid.all():
+            record.valid = None
         return
     record.version = version
     if not record.unit or record.poison is None:

@@ -1,0 +1,156 @@
+"""`torch.compile` on the fake GPU: Inductor makes Triton kernels, which run here like any others.
+
+Tensors report `cuda:0`, so Dynamo's fake tensors are CUDA tensors and Inductor generates Triton.
+What a CPU build lacks on that way is lent: a device guard that does nothing (the one of the meta
+device), `empty_strided_cuda`, benchmarks that run once. Graphs that need gradients (autograd on
+fake CUDA tensors needs a CUDA build) and graphs that Inductor cannot compile run eagerly, and that
+is counted as not checked.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from xttir.frontends.triton import state
+from xttir.frontends.triton.patches import Patches
+
+EAGER = "compiled by Inductor, run eagerly"
+
+_REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
+_CUDA, _META, _SLOTS = 1, 14, 24
+
+_CONFIG = {
+    # Workers and caches would carry our stand-ins to where they do not belong.
+    "compile_threads": 1,
+    "fx_graph_cache": False,
+    "fx_graph_remote_cache": False,
+    "autotune_local_cache": False,
+    "autotune_remote_cache": False,
+    "bundle_triton_into_fx_graph_cache": False,
+    # Choices by timing say nothing here.
+    "max_autotune": False,
+    "max_autotune_pointwise": False,
+    "max_autotune_gemm": False,
+    "coordinate_descent_tuning": False,
+    "triton.cudagraphs": False,
+    "use_static_cuda_launcher": False,
+    "use_static_triton_launcher": False,
+    "cpp_wrapper": False,
+}
+
+
+def _lend_device_guard(patches: Patches) -> None:
+    """Let the meta device's no-op guard stand in for CUDA's, which a CPU build does not have."""
+    path = os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so")
+    registry = (ctypes.c_void_p * _SLOTS).in_dll(ctypes.CDLL(path), _REGISTRY)
+    if registry[_CUDA] is None and registry[_META] is not None:
+        registry[_CUDA] = registry[_META]
+
+        def take_back() -> None:
+            registry[_CUDA] = None
+
+        patches.on_undo(take_back)
+
+
+def _needs_gradients(model: Any, inputs: Any) -> bool:
+    if not torch.is_grad_enabled():
+        return False
+    tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+    if isinstance(model, torch.nn.Module):
+        tensors += model.parameters()
+    return any(t.requires_grad for t in tensors)
+
+
+def _on_gpu(model: Any, inputs: Any) -> bool:
+    tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+    if isinstance(model, torch.nn.Module):
+        tensors += [*model.parameters(), *model.buffers()]
+    return not tensors or any(t.is_cuda for t in tensors)
+
+
+class _Lent:
+    """What is put in place when the first graph reaches Inductor."""
+
+    def __init__(self, patches: Patches):
+        self.patches = patches
+        self.ready = False
+
+    def prepare(self) -> None:
+        if self.ready:
+            return
+        self.ready = True
+        _lend_device_guard(self.patches)
+        self.patches.set(torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided_cuda)
+        from torch._inductor.runtime import benchmarking
+
+        for kind in vars(benchmarking).values():
+            if isinstance(kind, type) and issubclass(kind, benchmarking.Benchmarker):
+                for name in ("benchmark", "benchmark_gpu", "benchmark_cpu"):
+                    if name in vars(kind):
+                        self.patches.set(kind, name, _benchmark)
+
+
+def _benchmark(self: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
+    if args and isinstance(args[0], tuple):
+        fn(*args[0], **(args[1] if len(args) > 1 else {}))
+    else:
+        fn()
+    return 1.0
+
+
+def _empty_strided_cuda(size: Any, stride: Any, dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
+
+
+def install(patches: Patches) -> None:
+    """Wrap the backend that `torch.compile` calls for each graph."""
+    lent = _Lent(patches)
+    wrapper = torch._TorchCompileInductorWrapper
+    original = wrapper.__call__
+
+    def compile_graph(self: Any, model: Any, inputs: Any, *, config_patches: Any = None) -> Any:
+        if not _on_gpu(model, inputs):
+            return original(self, model, inputs, config_patches=config_patches)
+        if _needs_gradients(model, inputs):
+            return _eagerly(model)
+        from torch._inductor import config
+
+        known = config.get_config_copy()
+        ours = {k: v for k, v in _CONFIG.items() if k in known}
+        lent.prepare()
+        try:
+            self.config, kept = {**self.config, **ours}, self.config
+            try:
+                with config.patch(ours):
+                    return original(self, model, inputs, config_patches=config_patches)
+            finally:
+                self.config = kept
+        except Exception:
+            if os.environ.get("XTTIR_DEBUG"):
+                raise
+            return _eagerly(model)
+
+    patches.set(wrapper, "__call__", compile_graph)
+
+    def forget() -> None:
+        import sys
+
+        if "torch._dynamo" in sys.modules:
+            torch._dynamo.reset_code_caches()
+
+    patches.on_undo(forget)
+
+
+def _eagerly(model: Any) -> Any:
+    def run(*args: Any) -> Any:
+        now = state.installed()
+        if now is not None:
+            now.on_unchecked(EAGER)
+        return model(*args)
+
+    return run
