@@ -25,6 +25,8 @@ OURS: dict[str, Callable[[], Dialect]] = {
     "math": _named("math", "Math"),
     "scf": _named("scf", "Scf"),
     "tt": _named("tt", "TT"),
+    "ttg": _named("ttg", "TTG"),
+    "gluon": _named("gluon", "GLUON"),
 }
 """Our dialects by name. Those that xDSL has too (arith, ...) stand in for xDSL's."""
 

@@ -1,0 +1,30 @@
+"""The `gluon` dialect: layouts to be inferred, and the op that fixes one."""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+
+from xttir.dialects.layouts.encodings import (
+    GLUON_ENCODINGS,
+    AutoEncodingAttr,
+    CoalescedEncodingAttr,
+)
+from xttir.dialects.tt.traits import SameElementType, SameShape
+from xttir.dialects.tt.types import TENSOR
+
+
+@irdl_op_definition
+class SetAutoLayoutOp(IRDLOperation):
+    """Give a tensor of `auto_encoding` a concrete layout."""
+
+    name = "gluon.set_auto_layout"
+    src = operand_def(TENSOR)
+    result = result_def(TENSOR)
+    assembly_format = "$src attr-dict `:` type($src) `->` type($result)"
+    traits = traits_def(SameShape(), SameElementType())
+
+
+GLUON = Dialect("gluon", [SetAutoLayoutOp], list(GLUON_ENCODINGS))
+
+__all__ = ["GLUON", "AutoEncodingAttr", "CoalescedEncodingAttr", "SetAutoLayoutOp"]
