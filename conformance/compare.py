@@ -74,12 +74,12 @@ class Leaf:
 
 def leaf(*shape: int, dtype=torch.float32, scale: float = 1.0, shift: float = 0.0) -> Leaf:
     """A random input of that shape which gets a gradient."""
-    return Leaf((torch.randn(*shape) * scale + shift).to(dtype))
+    return Leaf((torch.randn(shape) * scale + shift).to(dtype))
 
 
 def const(*shape: int, dtype=torch.float32, scale: float = 1.0, shift: float = 0.0) -> torch.Tensor:
     """A random input of that shape which gets none."""
-    return (torch.randn(*shape) * scale + shift).to(dtype)
+    return (torch.randn(shape) * scale + shift).to(dtype)
 
 
 def labels(count: int, classes: int, ignore: int | None = None) -> torch.Tensor:

@@ -172,6 +172,65 @@ def _() -> Iterator[Case]:
         )
 
 
+@operation("wall_attn_decode")
+def _() -> Iterator[Case]:
+    size = 16
+
+    def ours(q, k, v, g):
+        total = (F.logsigmoid(g) / 0.6931471805599453).cumsum(1)
+        keys, anchors = load("fla.ops.wall_attn:build_wall_kv_cache")(k, total, size)
+        last = q.shape[1]
+        return load("fla.ops.wall_attn:parallel_wall_attn_decode")(
+            q, v, total[:, -last:].contiguous(), keys, anchors, None, q.shape[-1] ** -0.5, size
+        )[0]
+
+    def ref(q, k, v, g):
+        whole = torch.cat((torch.zeros_like(k[:, : k.shape[1] - q.shape[1]]), q), 1)
+        return load("fla.ops.wall_attn:naive_wall_attn")(
+            whole, k, v, F.logsigmoid(g), scale=q.shape[-1] ** -0.5
+        )[:, -q.shape[1] :]
+
+    for length, last in [(37, 1), (64, 5)]:
+        yield case(
+            f"T={length}, the last {last}",
+            ours,
+            ref,
+            const(B, last, 2, 64),
+            const(B, length, 2, 64),
+            const(B, length, 2, 64),
+            const(B, length, 2, 64, shift=4.0),
+            ratio=DOT,
+            backward=False,
+        )
+
+
+@operation("cyfa")
+def _() -> Iterator[Case]:
+    def arguments(q, k, v, g, delta, beta, readout, wq, wk):
+        return {
+            "q": q, "k": k, "v": v, "g": F.logsigmoid(g), "delta": delta.sigmoid(),
+            "beta": beta.sigmoid(), "readout": readout, "q_norm_weight": wq, "k_norm_weight": wk,
+            "q_norm_eps": 1e-5, "k_norm_eps": 1e-5,
+        }  # fmt: skip
+
+    slots, dim = 4, 32
+    for name, fn, bound in variants("fla.ops.cyfa", ("chunk_cyfa", "fused_recurrent_cyfa")):
+        yield case(
+            f"{name}, T=70",
+            lambda *a, f=fn: f(**arguments(*a))[0],
+            lambda *a: load("fla.ops.cyfa.naive:naive_recurrent_cyfa")(**arguments(*a))[0],
+            *qkv(70, dim, dim),
+            leaf(B, 70, H, shift=2.0),
+            leaf(B, 70, H),
+            leaf(B, 70, H),
+            leaf(H, slots, slots),
+            leaf(dim, shift=1.0, scale=0.1),
+            leaf(dim, shift=1.0, scale=0.1),
+            ratio=bound,
+            backward="chunk" in name,
+        )
+
+
 @operation("parallax")
 def _() -> Iterator[Case]:
     def ref(q, r, k, v):

@@ -84,7 +84,9 @@ def command(path: Path, args: argparse.Namespace, *more: str) -> list[str]:
     tests = args.source.resolve() / "python"
     python = [sys.executable, "-m", "xttir", "sanitize", "--quiet", "--cc", args.cc, "pytest"]
     plain = ["-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={tests}"]
-    return [*python, *plain, f"--confcutdir={tests}", *more]
+    # The default way to import would put the checkout's own `triton` before the installed one.
+    plain += [f"--confcutdir={tests}", "--import-mode=importlib"]
+    return [*python, *plain, *more]
 
 
 def environment(**more: str) -> dict[str, str]:
@@ -99,6 +101,7 @@ def collected(path: Path, args: argparse.Namespace) -> list[str]:
         listing = subprocess.run(
             command(path, args, "--collect-only", "-q", str(path)),
             env=environment(),
+            cwd=tempfile.gettempdir(),
             capture_output=True,
             text=True,
         )
@@ -126,24 +129,24 @@ def run(items: list[str], path: Path, args: argparse.Namespace) -> None:
         if not left:
             continue
         started = [entry["test"] for entry in lines if entry["status"] == "started"]
-        guilty = started[-1] if started and started[-1] in left else left[0]
+        if not started:
+            raise SystemExit(f"no test was started: {ended}")
+        guilty = started[-1] if started[-1] in left else left[0]
         results.append(args.results, {"test": guilty, "status": "crash", "detail": ended})
         due = [item for item in left if item != guilty] + due
 
 
 def _run_shard(shard: list[str], path: Path, args: argparse.Namespace) -> str:
     """Run some tests in one process. Returns how it ended when it did not run them all."""
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as ids:
-        # Ids are relative to the root directory, which is where pytest is started.
-        ids.write("\n".join(shard))
-        ids.flush()
+    python = args.source.resolve() / "python"
+    with tempfile.TemporaryDirectory() as scratch:
+        ids = Path(scratch) / "tests.txt"
+        ids.write_text("\n".join(f"{python}/{item}" for item in shard))
         limit = ["-p", "conformance.record", "-q", f"--timeout={args.timeout}"]
-        run = command(path, args, *limit, f"@{ids.name}")
-        root = next(word for word in run if word.startswith("--rootdir=")).split("=", 1)[1]
         ended = subprocess.run(
-            run,
+            command(path, args, *limit, f"@{ids}"),
             env=environment(CONFORMANCE_RESULTS=str(args.results.resolve())),
-            cwd=root,
+            cwd=scratch,
             capture_output=True,
             text=True,
         )

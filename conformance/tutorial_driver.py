@@ -191,7 +191,7 @@ def _(path: str) -> None:
                     say(f"{shape} {dtype} {name}", icon == "✅")
 
 
-def main(path: str) -> None:
+def drive(path: str) -> None:
     leave_out_benchmarks()
     sys.argv = [path]
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
@@ -199,4 +199,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    drive(sys.argv[1])

@@ -85,9 +85,9 @@ def judge(ended: subprocess.CompletedProcess, report: dict) -> results.Entry:
     entry["stats"] = report.get("stats", {})
     error = report.get("script_error") or {}
     if report.get("unsupported"):
-        return entry | {"status": "unsupported", "detail": report["unsupported"][0]["message"]}
+        return entry | {"status": "unsupported", "detail": report["unsupported"][0]["what"]}
     if report.get("internal_errors"):
-        return entry | {"status": "crash", "detail": report["internal_errors"][0]["message"]}
+        return entry | {"status": "crash", "detail": report["internal_errors"][0]["what"]}
     if error:
         return entry | {"status": "error", "detail": f"{error['type']}: {error['message']}"}
     if wrong:
