@@ -38,8 +38,8 @@ EXAMPLES = (
     Example(
         "split_k.py",
         "2. A split-k matmul that adds without atomics",
-        "The result below is right, since here programs ran one after another. On a GPU they do\n"
-        "not: four programs add to each tile, and additions get lost.",
+        "Four programs add to each tile. They run together here, as on a GPU, and additions get\n"
+        "lost. The difference below says that something is wrong; the report says what.",
         frozenset({"race"}),
         "tl.store(sums, tl.load(sums, mask=inside) + acc, mask=inside)",
     ),

@@ -1,8 +1,7 @@
 """Matrix multiplication that splits the long dimension over programs, and adds without atomics.
 
 Two programs of the same tile both load the tile of `c`, add their part and store the sum: one of
-the two additions is lost whenever they overlap. One program after another, as on an idle machine,
-the result is right.
+the two additions is lost whenever they overlap. Where they happen not to, the result is right.
 """
 
 import torch

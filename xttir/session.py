@@ -44,6 +44,7 @@ class Session:
 
     `policy` may be replaced while the session is open (except its `cc`) and holds for the launches
     that follow. `unsupported`: what had no meaning here, besides being raised to the user's code.
+    `interrupted`: the launch that Ctrl-C ended, if one was running.
     """
 
     def __init__(self, policy: RunPolicy | None = None):
@@ -51,6 +52,7 @@ class Session:
         self.launches: list[LaunchRecord] = []
         self.faults: list[Fault] = []
         self.unsupported: list[Unsupported] = []
+        self.interrupted: Launch | None = None
         self.counts = CheckCounts()
         self.programs = 0
         self.seconds = 0.0
@@ -94,6 +96,7 @@ class Session:
                 self.unsupported.append(error)
                 raise
             except KeyboardInterrupt:
+                self.interrupted = launch
                 self.counts.skip("launches interrupted: what they write is incomplete")
                 raise
             finally:

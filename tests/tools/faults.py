@@ -9,7 +9,7 @@ from typing import Any
 from xttir.diagnostics import Fault, Kind, Location, Policy, Unsupported
 from xttir.policy import CheckCounts, RunPolicy
 
-KERNEL = '''\
+KERNEL = """\
 import triton
 import triton.language as tl
 
@@ -23,7 +23,7 @@ def add_kernel(x, y, o, n, BLOCK: tl.constexpr):
         mask=offs < n,
     )
     tl.store(o + offs, x + y)
-'''
+"""
 
 LAUNCH = "grid (8, 1, 1), BLOCK=128, n=1000"
 
@@ -87,7 +87,7 @@ class FakeSession:
     counts: CheckCounts = field(default_factory=CheckCounts)
     programs: int = 0
     seconds: float = 0.0
-    running: Any = None
+    interrupted: Any = None
 
     def __enter__(self) -> FakeSession:
         return self

@@ -91,7 +91,7 @@ def test_many_places_are_cut_to_one_line_each(file: str):
 def test_a_place_without_source_is_still_named():
     gone = Fault(Kind.RACE, "m", "k", (Location("/nowhere/a.py", 3, 2, "", "k"),), launch=1)
     assert text(gone) == "error[race]: m\n --> /nowhere/a.py:3:2 in k, launch 1\n\n"
-    assert text(Fault(Kind.RACE, "m", "k")) == "error[race]: m\n--> <unknown> k\n\n"
+    assert text(Fault(Kind.RACE, "m", "k")) == "error[race]: m\n--> <unknown> in k\n\n"
 
 
 def test_unconfirmed_faults_say_so(file: str):
@@ -160,7 +160,9 @@ def test_summary_says_what_was_not_checked():
 
 
 def test_a_run_without_launches_is_not_passed_off_as_checked():
-    assert "No kernel was launched: nothing was checked" in summary(Report())
+    assert summary(Report()) == (
+        "No kernel was launched: no fault.\nChecked: nothing.\nNot checked: nothing.\n"
+    )
 
 
 def test_unsupported_shows_the_place(file: str):
@@ -174,3 +176,17 @@ def test_unsupported_shows_the_place(file: str):
         "  |         ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^\n"
         "  = try later\n"
     )
+
+
+def test_a_place_shown_above_is_not_shown_again(file: str):
+    place = Location(file, 13, 5, "store by program (0, 0, 0)", "add_kernel")
+    again = Location(file, 13, 5, "store by program (1, 0, 0)", "add_kernel")
+    shown = text(Fault(Kind.RACE, "m", "add_kernel", (place, again)))
+    assert shown.count("tl.store") == 1
+    assert shown.endswith("  --> add.py:13:5 store by program (1, 0, 0) in add_kernel\n\n")
+
+
+def test_a_fault_of_the_host_names_the_launch(file: str):
+    place = Location(file, 1, role="launch", function="<module>")
+    shown = text(Fault(Kind.MISUSE, "a CPU tensor", "add_kernel", (place,)))
+    assert " --> add.py:1 launch of add_kernel\n" in shown

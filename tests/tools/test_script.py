@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from xttir.diagnostics import InputError, Kind, Location, Unsupported
+from xttir.diagnostics import InputError, Kind, Location
 from xttir.tools import script
 from xttir.tools.report import Report
 
@@ -107,9 +107,7 @@ def test_a_failed_assertion_is_a_fault_at_its_line(tmp_path: Path):
 
 
 def test_assertions_inside_libraries_are_placed_at_the_users_call(tmp_path: Path):
-    report = run(
-        tmp_path, "import numpy as np\n\nnp.testing.assert_allclose([1.0], [2.0])\n"
-    )
+    report = run(tmp_path, "import numpy as np\n\nnp.testing.assert_allclose([1.0], [2.0])\n")
     (fault,) = report.faults
     assert fault.locations[0].line == 3
     assert any("Mismatched elements" in note for note in fault.notes)

@@ -7,7 +7,7 @@ import pytest
 from xttir.diagnostics import Location
 from xttir.tools import source
 
-TEXT = '''\
+TEXT = """\
 def outer():
     import triton
 
@@ -21,7 +21,7 @@ def outer():
             o,
             v,
             mask=m)
-'''
+"""
 
 
 @pytest.fixture

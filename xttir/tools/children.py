@@ -12,7 +12,8 @@ import json
 import os
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Iterator
 from multiprocessing import spawn, util
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ def collected(session: Any) -> Iterator[Folder]:
     """While the block runs, processes started by `multiprocessing` are checked as well."""
     with tempfile.TemporaryDirectory(prefix="xttir-") as path:
         folder = Folder(path)
-        util.register_after_fork(session, lambda s: _in_child(s, folder))
+        util.register_after_fork(session, lambda s: _Child(s, folder).begin())
         original = spawn.get_preparation_data
 
         def with_session(name: str) -> dict[str, Any]:
@@ -78,25 +79,35 @@ _entered = contextlib.ExitStack()
 
 def _started(policy: RunPolicy, path: str) -> None:
     """In a spawned child, before its main module is imported."""
-    session = _entered.enter_context(open_session(policy))
-    # The child forgets its finalizers when it begins to run, and then runs these hooks.
-    util.register_after_fork(session, lambda s: _in_child(s, Folder(path)))
+    child = _Child(_entered.enter_context(open_session(policy)), Folder(path))
+    child.begin()
+    # A child of the fork server forgets its finalizers when it begins to run.
+    util.register_after_fork(child, _Child.begin)
 
 
-def _in_child(session: Any, folder: Folder) -> None:
-    """In a child, before the function it was started for."""
-    collector = Collector(session)
+class _Child:
+    """What a child process does at its end, whichever way it comes."""
 
-    def hand_in() -> None:
-        folder.hand_in(collector.take())
+    def __init__(self, session: Any, folder: Folder):
+        self._collector = Collector(session)
+        self._folder = folder
+        self._ending = False
 
-    util.Finalize(None, hand_in, exitpriority=100)
-    if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        # A pool ends its workers with this signal, and no finalizer runs.
-        signal.signal(signal.SIGTERM, lambda *_: _terminated(hand_in))
+    def begin(self) -> None:
+        """To be called in the child, before the function it was started for."""
+        util.Finalize(None, self.end, exitpriority=100)
+        in_main = threading.current_thread() is threading.main_thread()
+        if in_main and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            # A pool ends its workers with this signal, and no finalizer runs.
+            signal.signal(signal.SIGTERM, self._terminated)
 
+    def end(self) -> None:
+        self._ending = True
+        self._folder.hand_in(self._collector.take())
 
-def _terminated(hand_in: Callable[[], None]) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    hand_in()
-    os.kill(os.getpid(), signal.SIGTERM)
+    def _terminated(self, *_: object) -> None:
+        if self._ending:
+            return  # It is on its way out; cutting it short would lose what it found.
+        self.end()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)

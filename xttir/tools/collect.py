@@ -71,6 +71,32 @@ class Collector:
         return report
 
 
+def interruption(session: Any) -> str:
+    """What Ctrl-C cut short: the launch, and the tensors it may have left half written."""
+    launch = session.interrupted
+    if launch is None:
+        return "by Ctrl-C, while no launch was running"
+    site = f" ({launch.site})" if launch.site else ""
+    text = f"by Ctrl-C in launch {launch.index} of {launch.kernel}{site}"
+    names = _written(launch)
+    return f"{text}; half written, perhaps: {', '.join(names) if names else 'no tensor'}"
+
+
+def _written(launch: Any) -> list[str]:
+    """Names and shapes of the tensors that the kernel may write."""
+    from xttir.interp.executor import plan_of
+    from xttir.interp.launch import DescriptorArg, ScalarArg
+
+    written = plan_of(launch.module, launch.kernel).effects.written
+    names = []
+    for position, argument in enumerate(launch.arguments):
+        if isinstance(argument, ScalarArg) or (written is not None and position not in written):
+            continue
+        tensor = argument.tensor if isinstance(argument, DescriptorArg) else argument
+        names.append(f"`{argument.name}` ({tensor.dtype.name}{list(tensor.shape)})")
+    return names
+
+
 def problem(error: Unsupported) -> Problem:
     return Problem(error.what, error.location, error.hint)
 

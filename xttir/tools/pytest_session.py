@@ -19,7 +19,7 @@ import pytest
 from xttir.diagnostics import InputError
 from xttir.policy import RunPolicy
 from xttir.tools import json_report, options, render, script
-from xttir.tools.collect import Collector, open_session
+from xttir.tools.collect import Collector, interruption, open_session
 from xttir.tools.options import RUN_OPTIONS
 from xttir.tools.output import Output
 from xttir.tools.pytest_plugin import OPTIONS, SWITCH
@@ -186,7 +186,7 @@ class SessionPlugin:
             self.report.counts.skip("what a crashed test worker ran")
 
     def pytest_keyboard_interrupt(self) -> None:
-        self.report.interrupted = "interrupted by Ctrl-C"
+        self.report.interrupted = interruption(self.session)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:

@@ -83,7 +83,7 @@ def report_lines(report: Report) -> Iterator[Line]:
         yield from script_error_lines(report.script_error)
         yield []
     if report.interrupted:
-        yield [(ERROR, "interrupted"), ("", f": {report.interrupted}")]
+        yield [(ERROR, "interrupted"), ("", f" {report.interrupted}")]
     if not report.input_error:
         yield from summary_lines(report)
 
@@ -109,11 +109,14 @@ def group_lines(group: Group, *, strict: bool = False) -> Iterator[Line]:
     width = max(len(str(place.line or "")) for place in places)
     pad = " " * width
     notes = [*fault.notes, *_occurrences(group)]
+    above = None
     for index, place in enumerate(places):
         place = source.corrected(place)
         about = _where(fault, place) if index == 0 else _role(place)
         yield [(GUTTER, f"{pad}--> "), (BOLD, shown_place(place)), ("", about)]
-        yield from _excerpt_lines(place, width)
+        if shown_place(place) != above:
+            yield from _excerpt_lines(place, width)
+        above = shown_place(place)
         if index == 0:
             yield from ([(GUTTER, f"{pad} | "), (NOTE, text)] for text in _split(notes))
     if not fault.confirmed:
@@ -150,13 +153,11 @@ def shown_place(location: Location) -> str:
 def _where(fault: Fault, place: Location) -> str:
     """What follows the first location: function, launch, grid and scalar arguments."""
     parts = []
-    function = place.function or fault.kernel
-    if function and place.file:
-        parts.append(f" in {function}")
-        if fault.kernel and fault.kernel != function:
-            parts[0] += f" called by {fault.kernel}"
-    elif function:
-        parts.append(f" {function}")
+    function = "" if place.function == "<module>" else place.function
+    if place.role == "launch":
+        parts.append(f" launch of {fault.kernel}" + (f" in {function}" if function else ""))
+    elif function or fault.kernel:
+        parts.append(f" in {function or fault.kernel}")
     if fault.launch:
         parts.append(f" launch {fault.launch}")
     if fault.launch_text:
@@ -253,8 +254,7 @@ def summary_lines(report: Report) -> Iterator[Line]:
         ran = f"{_count(report.programs, 'program')} of {_count(report.launches, 'launch')}"
         yield [("", f"{ran} checked in {report.seconds:.2f} s: "), *verdict, ("", ".")]
     else:
-        yield [(WARNING, "No kernel was launched: nothing was checked"), ("", ", "), *verdict]
-        yield [("", "")]
+        yield [(WARNING, "No kernel was launched"), ("", ": "), *verdict, ("", ".")]
     done = [f"{check} ({n:,})" for check in CHECKS if (n := report.counts.done.get(check, 0))]
     done += [f"{c} ({n:,})" for c, n in report.counts.done.items() if c not in CHECKS]
     yield [("", f"Checked: {', '.join(done) if done else 'nothing'}.")]

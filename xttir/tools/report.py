@@ -50,12 +50,16 @@ class Problem:
 
 @dataclass(frozen=True)
 class ScriptError:
-    """An exception of the user's own that nothing caught. `traceback` has the user's frames."""
+    """An exception of the user's own that nothing caught. `traceback` has the user's frames.
+
+    `refused`: it was raised in place of the driver, which refused a launch.
+    """
 
     type: str
     message: str
     traceback: str
     location: Location | None = None
+    refused: bool = False
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from xttir.diagnostics import InputError, Kind
 from xttir.policy import RunPolicy
 from xttir.tools import children, progress, script
-from xttir.tools.collect import Collector, open_session
+from xttir.tools.collect import Collector, interruption, open_session
 from xttir.tools.report import Problem, Report
 
 
@@ -53,6 +53,8 @@ def _run(start: Callable[[], None], policy: RunPolicy, bar: bool) -> Report:
         with session, progress.shown(bar), children.collected(session) as found:
             collector = Collector(session)
             script.run(start, report)
+            if report.interrupted:
+                report.interrupted = interruption(session)
             report = _joined(collector.take(), report)
             if os.getpid() != process:
                 # A fork of the script that ran on to the end: the parent reports.
@@ -69,15 +71,15 @@ def _run(start: Callable[[], None], policy: RunPolicy, bar: bool) -> Report:
 def _joined(taken: Report, ended: Report) -> Report:
     """What the session found, and how the script ended."""
     host = {Kind.MISUSE, Kind.RESOURCE}
-    for fault in ended.faults:
-        # What a launch was refused for has been reported by whoever refused it.
-        if fault.kind not in host or not host & {f.kind for f in taken.faults}:
-            taken.faults.append(fault)
+    refused = any(f.kind in host for f in taken.faults)
+    # What a launch was refused for has been reported by whoever refused it.
+    taken.faults += [f for f in ended.faults if not (refused and f.kind in host)]
     known = set(taken.unsupported)
     taken.unsupported += [p for p in ended.unsupported if p not in known]
     taken.internal += ended.internal
     taken.input_error = ended.input_error
-    taken.script_error = ended.script_error
+    if ended.script_error and not (refused and ended.script_error.refused):
+        taken.script_error = ended.script_error
     taken.script_exit = ended.script_exit
     taken.interrupted = ended.interrupted
     return taken

@@ -29,6 +29,8 @@ _OWN_FAULTS = tuple(os.path.join(_PACKAGE, d) for d in ("interp", "dialects", "s
 """Where an exception that is not ours to raise means a defect of xttir. The frontends raise what a
 driver or torch would raise, so theirs belong to the user's program."""
 
+_DRIVER = os.path.join(_PACKAGE, "frontends")
+
 MAX_NOTE_LINES = 12
 
 
@@ -103,7 +105,7 @@ def run(start: Callable[[], None], report: Report) -> None:
         report.script_exit = _exit_status(error)
         _join_threads()
     except KeyboardInterrupt:
-        report.interrupted = "interrupted by Ctrl-C"
+        report.interrupted = "by Ctrl-C"
     except BaseException as error:
         classify(error, report)
     finally:
@@ -126,13 +128,18 @@ def classify(error: BaseException, report: Report) -> None:
         )
         return
     frames = traceback.extract_tb(error.__traceback__)
-    if frames and os.path.realpath(frames[-1].filename).startswith(_OWN_FAULTS):
+    raised_in = os.path.realpath(frames[-1].filename) if frames else ""
+    if raised_in.startswith(_OWN_FAULTS):
         report.internal.append(_defect(error, frames))
         return
     fault = fault_of(error)
     if fault is None:
         report.script_error = ScriptError(
-            type(error).__qualname__, str(error), user_traceback(error), user_location(error)
+            type(error).__qualname__,
+            str(error),
+            user_traceback(error),
+            user_location(error),
+            refused=raised_in.startswith(_DRIVER),
         )
     else:
         report.faults.append(fault)
