@@ -388,5 +388,4 @@ def install(patches: Patches, device: Device) -> None:
                 patches.set(torch.accelerator, name, _own(value))
     patches.set(torch, "Generator", Generator)
     patches.set(torch.version, "cuda", CUDA_VERSION)
-    patches.set(torch.backends.cuda, "is_built", _always(True))
     _mirror_autocast(patches)

@@ -1,28 +1,24 @@
 """`torch.compile` on the fake GPU: Inductor makes Triton kernels, which run here like any others.
 
 Tensors report `cuda:0`, so Dynamo's fake tensors are CUDA tensors and Inductor generates Triton.
-What a CPU build lacks on that way is lent: a device guard that does nothing (the one of the meta
-device), `empty_strided_cuda`, benchmarks that run once. Graphs that need gradients (autograd on
+What a CPU build lacks on that way is lent: a device guard (`guard.py`), `empty_strided_cuda`,
+benchmarks that run once. Graphs that need gradients (autograd on
 fake CUDA tensors needs a CUDA build) and graphs that Inductor cannot compile run eagerly, and that
 is counted as not checked.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from xttir.frontends.triton import state
+from xttir.frontends.triton import state, storage
 from xttir.frontends.triton.patches import Patches
 
 EAGER = "compiled by Inductor, run eagerly"
-
-_REGISTRY = "_ZN3c104impl26device_guard_impl_registryE"
-_CUDA, _META, _SLOTS = 1, 14, 24
 
 _CONFIG = {
     # Workers and caches would carry our stand-ins to where they do not belong.
@@ -42,19 +38,6 @@ _CONFIG = {
     "use_static_triton_launcher": False,
     "cpp_wrapper": False,
 }
-
-
-def _lend_device_guard(patches: Patches) -> None:
-    """Let the meta device's no-op guard stand in for CUDA's, which a CPU build does not have."""
-    path = os.path.join(os.path.dirname(torch.__file__), "lib", "libc10.so")
-    registry = (ctypes.c_void_p * _SLOTS).in_dll(ctypes.CDLL(path), _REGISTRY)
-    if registry[_CUDA] is None and registry[_META] is not None:
-        registry[_CUDA] = registry[_META]
-
-        def take_back() -> None:
-            registry[_CUDA] = None
-
-        patches.on_undo(take_back)
 
 
 def _needs_gradients(model: Any, inputs: Any) -> bool:
@@ -84,7 +67,6 @@ class _Lent:
         if self.ready:
             return
         self.ready = True
-        _lend_device_guard(self.patches)
         self.patches.set(torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided_cuda)
         from torch._inductor.runtime import benchmarking
 
@@ -115,7 +97,7 @@ def install(patches: Patches) -> None:
 
     def compile_graph(self: Any, model: Any, inputs: Any, *, config_patches: Any = None) -> Any:
         if not _on_gpu(model, inputs):
-            return original(self, model, inputs, config_patches=config_patches)
+            return _on_host(original(self, model, inputs, config_patches=config_patches))
         if _needs_gradients(model, inputs):
             return _eagerly(model)
         from torch._inductor import config
@@ -144,6 +126,19 @@ def install(patches: Patches) -> None:
             torch._dynamo.reset_code_caches()
 
     patches.on_undo(forget)
+
+
+def _on_host(compiled: Any) -> Any:
+    """What compiled code made of CPU tensors is on the CPU."""
+
+    def run(*args: Any) -> Any:
+        results = compiled(*args)
+        for result in results if isinstance(results, (list, tuple)) else (results,):
+            if isinstance(result, torch.Tensor) and storage.device_of(result) is None:
+                storage.set_device(result, storage.CPU)
+        return results
+
+    return run
 
 
 def _eagerly(model: Any) -> Any:

@@ -52,8 +52,9 @@ def install(
 
 
 def _install(now: Any) -> None:
-    from xttir.frontends.triton import cuda_api, inductor, torch_cuda, uninit
+    from xttir.frontends.triton import cuda_api, guard, inductor, torch_cuda, uninit
 
+    guard.lend(now.patches)
     torch_cuda.install(now.patches)
     cuda_api.install(now.patches, now.device)
     uninit.install(now.patches)

@@ -21,6 +21,7 @@ from xttir.frontends.triton.patches import Patches
 DEVICE = torch.device("cuda", 0)
 _CPU_DEVICE = torch.device("cpu")
 _BASE = torch._C.TensorBase
+_original_device = _BASE.device
 
 FACTORIES = (
     "empty", "zeros", "ones", "full", "rand", "randn", "randint", "randperm", "arange", "linspace",
@@ -43,7 +44,7 @@ _PROPAGATE_METHODS = (
     "sum", "mean", "amax", "amin", "cumsum", "clone", "contiguous", "float", "half", "bfloat16",
     "double", "int", "long", "short", "bool", "reshape", "flatten", "repeat", "round", "floor",
     "ceil", "where", "masked_fill", "index_select", "gather", "repeat_interleave", "roll", "flip",
-    "tril", "triu",
+    "tril", "triu", "__deepcopy__",
 )  # fmt: skip
 _PROPAGATE_FUNCTIONS = (
     "cat", "stack", "where", "matmul", "mm", "bmm", "einsum", "clone", "abs", "exp", "log", "sqrt",
@@ -176,8 +177,16 @@ def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
     return make
 
 
+def raw_device(tensor: torch.Tensor) -> torch.device:
+    """The device as C++ has it. (Under a torch function mode the getter asks our property.)"""
+    if torch._C._len_torch_function_stack():
+        with torch._C.DisableTorchFunction():
+            return _original_device.__get__(tensor)
+    return _original_device.__get__(tensor)
+
+
 def _tag(tensor: torch.Tensor, device: str) -> None:
-    if tensor.layout is torch.strided and _BASE.device.__get__(tensor).type == "cpu":
+    if tensor.layout is torch.strided and raw_device(tensor).type == "cpu":
         storage.set_device(tensor, device)
 
 
@@ -244,7 +253,7 @@ def _is_ordinary(tensor: torch.Tensor) -> bool:
         dispatch = getattr(type(tensor), "__torch_dispatch__", None)
         if dispatch is not None and dispatch is not torch._C._disabled_torch_dispatch_impl:
             return False
-    return tensor.layout is torch.strided and _BASE.device.__get__(tensor).type == "cpu"
+    return tensor.layout is torch.strided and raw_device(tensor).type == "cpu"
 
 
 _original_to = _BASE.to
@@ -322,13 +331,12 @@ def _is_pinned(self: torch.Tensor, device: Any = None) -> bool:
     return storage.device_of(self) == storage.PINNED
 
 
-_original_device = _BASE.device
 _original_type = _BASE.type
 
 
 @property
 def _device(self: torch.Tensor) -> torch.device:
-    device = _original_device.__get__(self)
+    device = raw_device(self)
     if device.type != "cpu" or on_cpu(self):
         return device
     return DEVICE
@@ -406,11 +414,10 @@ def _first_tensor(args: tuple[Any, ...]) -> Any:
 
 def _restore(saved: Any, location: str) -> Any:
     """`torch.load` of what was saved from, or is mapped to, the GPU."""
-    if location.startswith("cuda"):
+    if location == "cpu" or location.startswith("cuda"):
         check_ordinal(location)
-        view = torch.empty(0, dtype=torch.uint8)
-        view.set_(saved)
-        storage.set_device(view, storage.CUDA)
+        view = _BASE.set_(torch.empty(0, dtype=torch.uint8), saved)
+        storage.set_device(view, storage.CPU if location == "cpu" else storage.CUDA)
         return saved
     return None
 
