@@ -26,6 +26,7 @@ OURS: dict[str, Callable[[], Dialect]] = {
     "scf": _named("scf", "Scf"),
     "tt": _named("tt", "TT"),
     "ttg": _named("ttg", "TTG"),
+    "ttng": _named("ttng", "TTNG"),
     "gluon": _named("gluon", "GLUON"),
 }
 """Our dialects by name. Those that xDSL has too (arith, ...) stand in for xDSL's."""

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 from xdsl.dialects.builtin import (
+    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     MemRefType,
@@ -273,3 +274,15 @@ def with_unit_property(base: type[IRDLOperation], name: str) -> Any:
         inherited, properties={**inherited.properties, name: OptPropertyDef(UNIT_ATTR)}
     )
     return classmethod(lambda cls: definition)
+
+
+def segment_sizes(groups: Sequence[Sequence[object] | None]) -> DenseArrayBase:
+    """The attribute that holds the sizes of `groups` (of operands, say), shared between ops."""
+    sizes = tuple(len(group or ()) for group in groups)
+    found = _SEGMENTS.get(sizes)
+    if found is None:
+        found = _SEGMENTS[sizes] = DenseArrayBase.from_list(i32, sizes)
+    return found
+
+
+_SEGMENTS: dict[tuple[int, ...], DenseArrayBase] = {}

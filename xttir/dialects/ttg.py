@@ -72,6 +72,7 @@ from xttir.dialects.ods import (
     I32_ATTR,
     Check,
     Derived,
+    bare_type,
     enum_attr,
     keyword_directive,
     same_shape_i1,
@@ -277,8 +278,9 @@ class AsyncCopyGlobalToLocalOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$src `,` $result (`mask` $mask^)? (`other` $other^)? attr-dict"
-        " `:` type($src) `->` type($result)"
+        " `:` type($src) `->` custom<BareMemDescType>(type($result))"
     )
+    custom_directives = (bare_type(MemDescType),)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 

@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     IntegerType,
     StringAttr,
+    i64,
 )
 from xdsl.ir import Attribute, ParametrizedAttribute
 from xdsl.parser import AttrParser
@@ -54,11 +55,9 @@ def parse_entries(parser: AttrParser, delimiter: AttrParser.Delimiter) -> Dictio
 
 
 def print_value(printer: Printer, value: Attribute) -> None:
-    """The inverse of `parse_value`: integers and lists without types."""
-    if isinstance(value, IntegerAttr):
-        width = value.type.width.data if isinstance(value.type, IntegerType) else 64
-        number = value.value.data
-        printer.print_string(("true" if number else "false") if width == 1 else str(number))
+    """The inverse of `parse_value`: i64 without their type."""
+    if isinstance(value, IntegerAttr) and value.type == i64:
+        printer.print_string(str(value.value.data))
     elif isinstance(value, ArrayAttr):
         with printer.in_square_brackets():
             printer.print_list(value.data, lambda item: print_value(printer, item))

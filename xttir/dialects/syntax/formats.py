@@ -8,10 +8,9 @@ runs on the whole module anyway. What a plan does not know goes the way of xDSL.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import DenseArrayBase, i32
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -39,7 +38,7 @@ from xdsl.irdl.declarative_assembly_format import (
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRTokenKind
 
-from xttir.dialects.ods import Derived
+from xttir.dialects.ods import Derived, segment_sizes
 
 if TYPE_CHECKING:
     from xttir.dialects.syntax.parser import TTParser
@@ -261,15 +260,3 @@ class FormatPlan:
                 }
                 if len(sizes) > 1:
                     parser.raise_error(f"groups of different sizes {sorted(sizes)}")
-
-
-def segment_sizes(groups: Sequence[Sequence[Attribute] | None]) -> DenseArrayBase:
-    """The attribute that holds the sizes of `groups`, shared between ops."""
-    sizes = tuple(len(group or ()) for group in groups)
-    found = _SEGMENTS.get(sizes)
-    if found is None:
-        found = _SEGMENTS[sizes] = DenseArrayBase.from_list(i32, sizes)
-    return found
-
-
-_SEGMENTS: dict[tuple[int, ...], DenseArrayBase] = {}

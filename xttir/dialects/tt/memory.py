@@ -50,7 +50,6 @@ from xttir.dialects.tt.types import (
     PTR_LIKE,
     TENSOR,
     TENSOR_DESC,
-    CachePolicyAttr,
     PointerType,
     TensorDescType,
     bit_width,
@@ -64,9 +63,12 @@ _ORDER = (keyword_directive(MemSemantic), keyword_directive(MemSyncScope))
 _ORDER_FORMAT = "custom<MemSemantic>($sem) `,` custom<MemSyncScope>($scope) `,` "
 
 
+_CACHE_POLICIES = ("tt.cache_policy", "ttng.cache_policy")
+
+
 def _check_cache_policy(policy: Attribute | None) -> None:
     check(
-        policy is None or isinstance(policy, CachePolicyAttr),
+        policy is None or policy.name in _CACHE_POLICIES,
         f"unsupported cache policy attribute {policy}",
     )
 
