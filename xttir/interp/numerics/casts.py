@@ -5,11 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from xttir.interp.numerics import integer
+from xttir.interp.numerics.exact import directed, odd, to_f32_directed, two_sum
 from xttir.interp.numerics.floats import (
     BF16,
     F16,
     F32,
     F64,
+    ROUND_INTEGRAL,
     from_f64,
     narrow,
     round_to,
@@ -110,6 +112,41 @@ def float_to_unsigned(a: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, Lanes
     out = np.dtype(f"u{dtype.name}")
     value, bad = float_to_integer(a, 0, 1 << (8 * dtype.itemsize), out)
     return value.view(dtype), bad
+
+
+# Conversions of instructions (PTX's cvt, libdevice's functions), defined for all inputs ---------
+
+
+def convert_to_integer(a: np.ndarray, mode: str, dtype: np.dtype) -> np.ndarray:
+    """f32 or f64 (narrower floats too) rounded in `mode`, then saturated, as integers of `dtype`.
+
+    `mode` as in `floats.ROUND_INTEGRAL`. NaN gives 0, but the highest bit alone from f64 or to 64
+    bits, as PTX's cvt says.
+    """
+    from_f64_ = a.dtype == F64
+    info = np.iinfo(dtype)
+    a = widen(a)
+    whole = ROUND_INTEGRAL[mode](a)
+    value, _ = float_to_integer(whole, int(info.min), int(info.max) + 1, dtype)
+    if (from_f64_ or dtype.itemsize == 8) and np.isnan(a).any():
+        top = info.min if info.min else 1 << (8 * dtype.itemsize - 1)
+        value = np.where(np.isnan(a), np.array(top).astype(dtype), value)
+    return value
+
+
+def convert_from_integer(a: np.ndarray, mode: str, dtype: np.dtype) -> np.ndarray:
+    """Integers (signed or unsigned) rounded once in `mode` to f32 or f64."""
+    if mode == "rn":
+        return a.astype(dtype)
+    if a.dtype.itemsize < 8:
+        exact = a.astype(np.float64)
+        return exact if dtype == F64 else to_f32_directed(exact, mode)
+    high = (a >> a.dtype.type(32)).astype(np.float64) * 2.0**32
+    low = (a & a.dtype.type(0xFFFFFFFF)).astype(np.float64)
+    total, rest = two_sum(high, low)
+    if dtype == F64:
+        return directed(total, rest, mode)
+    return to_f32_directed(odd(total, rest), mode)
 
 
 # Promises -----------------------------------------------------------------------------------------
