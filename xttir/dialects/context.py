@@ -19,23 +19,27 @@ def _named(module: str, name: str) -> Callable[[], Dialect]:
     return load
 
 
-OURS: dict[str, Callable[[], Dialect]] = {
-    "arith": _named("arith", "Arith"),
-    "llvm": _named("llvm", "LLVM"),
-    "math": _named("math", "Math"),
-    "scf": _named("scf", "Scf"),
+NEW: dict[str, Callable[[], Dialect]] = {
     "tt": _named("tt", "TT"),
     "ttg": _named("ttg", "TTG"),
     "ttng": _named("ttng", "TTNG"),
     "gluon": _named("gluon", "GLUON"),
 }
-"""Our dialects by name. Those that xDSL has too (arith, ...) stand in for xDSL's."""
+"""Dialects that xDSL does not have, by name."""
+
+MENDED: dict[str, Callable[[], Dialect]] = {
+    "arith": _named("arith", "Arith"),
+    "llvm": _named("llvm", "LLVM"),
+    "math": _named("math", "Math"),
+    "scf": _named("scf", "Scf"),
+}
+"""Dialects of ours that stand in for xDSL's."""
 
 
 def make_context(allow_unregistered: bool = False) -> Context:
     """A context that knows all dialects of xDSL and ours, none of them loaded yet but builtin."""
     context = Context(allow_unregistered=allow_unregistered)
-    for name, factory in {**get_all_dialects(), **OURS}.items():
+    for name, factory in {**get_all_dialects(), **MENDED, **NEW}.items():
         context.register_dialect(name, factory)
     context.load_registered_dialect("builtin")
     return context

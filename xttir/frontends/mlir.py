@@ -47,11 +47,16 @@ def read_module(
     name: str,
     types: dict[str, TypeAttribute] | None = None,
     verify: bool = True,
+    implicit_module: bool = True,
 ) -> ModuleOp:
-    """Parse `text` with `context`, uncached. Raises InputError with line and column."""
+    """Parse `text` with `context`, uncached. Raises InputError with line and column.
+
+    `types` may be shared between texts read with one context. With `implicit_module` ops that
+    stand outside of a module get one.
+    """
     try:
         parser = TTParser(context, text, name, types)
-        module = parser.parse_module()
+        module = parser.parse_module(implicit_module)
         if verify:
             verifier.verify(module)
             verifier.check_dominance(module, parser.forward_values)

@@ -39,7 +39,7 @@ from xdsl.dialects.builtin import (
     UnknownLoc,
     VectorType,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue, TypeAttribute
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue, TypeAttribute
 from xdsl.irdl import IRDLOperation
 from xdsl.parser import Parser, ParserState, UnresolvedOperand
 from xdsl.utils.lexer import Input, Span
@@ -279,6 +279,13 @@ class TTParser(Parser):
             self.forward_values += values
             return
         self.ssa_values[name] = tuple(values)
+        first = values[0] if values else None
+        if isinstance(first, BlockArgument) and not self._pending:
+            # The text has no location aliases, so the argument is placed in the text.
+            if isinstance(first.location, UnknownLoc) and not self._said_unknown:
+                start = span.start if isinstance(span, Span | FastToken) else 0
+                first.location = self._location_at(start)
+            self._said_unknown = False
         if SSAValue.is_valid_name(name):
             hint = SSAValue.extract_valid_name(name)
             for value in values:
