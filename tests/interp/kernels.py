@@ -149,7 +149,7 @@ def combines(x, o, where, scan, B: tl.constexpr):
     best, at = tl.reduce((v, i), 0, _argmax_combine)
     tl.store(o + pid, best)
     tl.store(where + pid, at)
-    a, b = tl.associative_scan((v * 0 + 2, v), 0, _affine_combine)
+    _, b = tl.associative_scan((v * 0 + 2, v), 0, _affine_combine)
     tl.store(scan + pid * B + i, b)
 
 
@@ -170,21 +170,21 @@ def neighbour(x, o, n, B: tl.constexpr):
     tl.store(o + i, left, mask=i < n)
 
 
-P, I = "*fp32", "*i32"
+P, Q = "*fp32", "*i32"
 KERNELS = {
-    "collatz": (collatz, {"x": I, "o": I, "n": "i32"}, {"B": 1}),
-    "ragged_sum": (ragged_sum, {"x": P, "lengths": I, "o": P, "stride": "i32"}, {"B": 16}),
+    "collatz": (collatz, {"x": Q, "o": Q, "n": "i32"}, {"B": 1}),
+    "ragged_sum": (ragged_sum, {"x": P, "lengths": Q, "o": P, "stride": "i32"}, {"B": 16}),
     "pick_pointer": (pick_pointer, {"x": P, "y": P, "o": P, "n": "i32"}, {"B": 8}),
-    "early_return": (early_return, {"x": I, "o": I, "n": "i32"}, {"B": 8}),
-    "calls": (calls, {"x": I, "o": I}, {"B": 8}),
-    "histogram_atomics": (histogram_atomics, {"x": I, "o": I, "n": "i32"}, {"B": 16}),
+    "early_return": (early_return, {"x": Q, "o": Q, "n": "i32"}, {"B": 8}),
+    "calls": (calls, {"x": Q, "o": Q}, {"B": 8}),
+    "histogram_atomics": (histogram_atomics, {"x": Q, "o": Q, "n": "i32"}, {"B": 16}),
     "float_atomics": (float_atomics, {"x": P, "o": P, "n": "i32"}, {"B": 16}),
-    "slots": (slots, {"x": I, "counter": I, "o": I, "n": "i32"}, {"B": 1}),
+    "slots": (slots, {"x": Q, "counter": Q, "o": Q, "n": "i32"}, {"B": 1}),
     "transpose": (transpose, {"x": P, "o": P, "M": "i32", "N": "i32"}, {"B": 8}),
-    "gather": (gather, {"x": P, "index": I, "o": P, "n": "i32"}, {"B": 16}),
-    "combines": (combines, {"x": P, "o": P, "where": I, "scan": P}, {"B": 16}),
+    "gather": (gather, {"x": P, "index": Q, "o": P, "n": "i32"}, {"B": 16}),
+    "combines": (combines, {"x": P, "o": P, "where": Q, "scan": P}, {"B": 16}),
     "descriptors": (descriptors, {"x": P, "o": P, "M": "i32", "N": "i32"}, {"B": 8}),
-    "neighbour": (neighbour, {"x": I, "o": I, "n": "i32"}, {"B": 8}),
+    "neighbour": (neighbour, {"x": Q, "o": Q, "n": "i32"}, {"B": 8}),
 }
 
 

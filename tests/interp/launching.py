@@ -34,8 +34,8 @@ _KEEP: list[np.ndarray] = []
 def launch(
     text: str, grid: tuple[int, ...], arguments: dict[str, object], kernel: str = ""
 ) -> Launch:
-    """A launch of `kernel` (the module's first public function) in the module `text`; arrays are tensors, numbers scalars, `TensorArg`
-    and the like as they are."""
+    """A launch of `kernel` (the first public function) of the module `text`. Arrays become tensors,
+    numbers scalars; `TensorArg` and the like stay as they are."""
     found = []
     for name, value in arguments.items():
         if isinstance(value, np.ndarray):

@@ -29,6 +29,7 @@ def implementations() -> Implementations:
     from xttir.interp.shape_ops import ShapeFunctions
     from xttir.interp.tt import TritonFunctions
     from xttir.interp.tt_memory import TritonMemoryFunctions
+    from xttir.interp.ttg import TritonGPUFunctions
 
     table = Implementations()
     for functions in (
@@ -40,6 +41,7 @@ def implementations() -> Implementations:
         DotScaledFunctions(),
         TritonFunctions(),
         TritonMemoryFunctions(),
+        TritonGPUFunctions(),
     ):
         table.register(functions)
     affine_rules.register(table)
