@@ -92,6 +92,7 @@ from xttir.dialects.tt.types import (
     pointee_type_of,
     tensor_of,
 )
+from xttir.dialects.tt.versions import CacheHints
 
 
 class AddrSpace(enum.IntFlag):
@@ -277,10 +278,10 @@ class AsyncCopyGlobalToLocalOp(IRDLOperation):
     token = result_def(AsyncTokenType())
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
-        "$src `,` $result (`mask` $mask^)? (`other` $other^)? attr-dict"
+        "$src `,` $result (`mask` $mask^)? (`other` $other^)? custom<CacheHints>() attr-dict"
         " `:` type($src) `->` custom<BareMemDescType>(type($result))"
     )
-    custom_directives = (bare_type(MemDescType),)
+    custom_directives = (CacheHints, bare_type(MemDescType))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 

@@ -93,6 +93,7 @@ from xttir.dialects.tt.types import (
     is_float,
     tensor_of,
 )
+from xttir.dialects.tt.versions import CacheHints
 from xttir.dialects.ttg import I32_TYPED, MEMDESC, TENSOR_OR_MEMDESC, AsyncTokenType
 
 
@@ -513,8 +514,9 @@ class AsyncTMACopyGlobalToLocalOp(IRDLOperation):
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
     assembly_format = (
         "$desc `[` $coord `]` (`offsets` `=` `[` $offsets^ `]`)? $result `,` $barrier `,` $pred"
-        " attr-dict `:` type($desc) `,` type($barrier) `->` type($result)"
+        " custom<CacheHints>() attr-dict `:` type($desc) `,` type($barrier) `->` type($result)"
     )
+    custom_directives = (CacheHints,)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 

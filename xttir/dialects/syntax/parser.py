@@ -50,6 +50,7 @@ from xttir.dialects import constants
 from xttir.dialects.locations import range_location
 from xttir.dialects.syntax.formats import FormatPlan
 from xttir.dialects.syntax.lexer import FastLexer, FastToken
+from xttir.dialects.tt.versions import upgrade
 
 _ALIAS_DEF = re.compile(r"^(#[\w.$-]+) = (?=loc\()", re.MULTILINE)
 _LOC_ALIAS = re.compile(r"loc\((#[\w.$-]+)\)").match
@@ -239,6 +240,7 @@ class TTParser(Parser):
             stack.append(op_type.dialect_name())
             op = self._parse_generic_operation(op_type)
             stack.pop()
+            upgrade(op)
         if isinstance(op.location, UnknownLoc) and not self._said_unknown:
             op.location = self._location_at(start)
         self._said_unknown = False

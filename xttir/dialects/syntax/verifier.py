@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
-from xdsl.irdl.dominance import DominanceInfo
 from xdsl.traits import IsTerminator, NoTerminator
 from xdsl.utils.exceptions import VerifyException
 
@@ -57,6 +56,38 @@ def _check_place(op: Operation) -> None:
         raise VerifyException("ends its block but is not a terminator")
 
 
+class Dominance:
+    """Which blocks of a region dominate which. Blocks that no path reaches are dominated by all."""
+
+    def __init__(self, region: Region):
+        entry = region.blocks[0]
+        predecessors: dict[Block, list[Block]] = {entry: []}
+        order: list[Block] = []
+        stack = [entry]
+        while stack:
+            block = stack.pop()
+            order.append(block)
+            for successor in block.last_op.successors if block.last_op else ():
+                if successor not in predecessors:
+                    predecessors[successor] = []
+                    stack.append(successor)
+                predecessors[successor].append(block)
+        self.dominators = {block: set(order) for block in order}
+        self.dominators[entry] = {entry}
+        changed = True
+        while changed:
+            changed = False
+            for block in order[1:]:
+                new = set.intersection(*(self.dominators[p] for p in predecessors[block]))
+                new.add(block)
+                if new != self.dominators[block]:
+                    self.dominators[block], changed = new, True
+
+    def dominates(self, a: Block, b: Block) -> bool:
+        """Whether every path to `b` goes through `a`."""
+        return b not in self.dominators or a in self.dominators[b]
+
+
 def check_dominance(module: Operation, forward: Iterable[SSAValue]) -> None:
     """Check that every definition dominates its uses.
 
@@ -64,7 +95,7 @@ def check_dominance(module: Operation, forward: Iterable[SSAValue]) -> None:
     others are defined earlier in the text, hence dominate unless they lie in another block of a
     region of several blocks.
     """
-    infos: dict[Region, DominanceInfo] = {}
+    infos: dict[Region, Dominance] = {}
     for value in forward:
         for use in value.uses:
             _check_use(value, use.operation, infos)
@@ -77,7 +108,7 @@ def check_dominance(module: Operation, forward: Iterable[SSAValue]) -> None:
                             _check_use(operand, inner, infos)
 
 
-def _check_use(value: SSAValue, user: Operation, infos: dict[Region, DominanceInfo]) -> None:
+def _check_use(value: SSAValue, user: Operation, infos: dict[Region, Dominance]) -> None:
     home: Block | None = value.owner if isinstance(value.owner, Block) else value.owner.parent
     at: Operation | None = user
     region = None if home is None else home.parent
@@ -91,7 +122,7 @@ def _check_use(value: SSAValue, user: Operation, infos: dict[Region, DominanceIn
     else:
         info = infos.get(region)
         if info is None:
-            info = infos[region] = DominanceInfo(region)
+            info = infos[region] = Dominance(region)
         if info.dominates(home, at.parent):
             return
     name = f" %{value.name_hint}" if value.name_hint else ""

@@ -55,6 +55,7 @@ from xttir.dialects.tt.types import (
     bit_width,
     pointee_type_of,
 )
+from xttir.dialects.tt.versions import CacheHints
 
 _VALUE = Derived("P", pointee_type_of, "type does not match the pointer's pointee")
 _MASK = Derived("P", same_shape_i1, "mask type does not match the pointer")
@@ -144,7 +145,10 @@ class LoadOp(TTOp):
     is_volatile = prop_def(BOOL_ATTR, default_value=FALSE, prop_name="isVolatile")
     result = result_def(_VALUE)
     irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
-    assembly_format = "$ptr (`,` $mask^)? (`,` $other^)? attr-dict `:` type($ptr)"
+    assembly_format = (
+        "$ptr (`,` $mask^)? (`,` $other^)? custom<CacheHints>() attr-dict `:` type($ptr)"
+    )
+    custom_directives = (CacheHints,)
     traits = traits_def(MemoryReadEffect())
 
     def verify_(self) -> None:
@@ -164,7 +168,8 @@ class StoreOp(TTOp):
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
     ignore_cta = opt_prop_def(UnitAttr)
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$ptr `,` $value (`,` $mask^)? attr-dict `:` type($ptr)"
+    assembly_format = "$ptr `,` $value (`,` $mask^)? custom<CacheHints>() attr-dict `:` type($ptr)"
+    custom_directives = (CacheHints,)
     traits = traits_def(MemoryWriteEffect())
 
     def verify_(self) -> None:
@@ -307,7 +312,10 @@ class DescriptorLoadOp(TTOp):
     cache_policy = opt_prop_def(AnyAttr(), prop_name="cachePolicy")
     result = result_def(TENSOR)
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$desc `[` $indices `]` attr-dict `:` type($desc) `->` type($result)"
+    assembly_format = (
+        "$desc `[` $indices `]` custom<CacheHints>() attr-dict `:` type($desc) `->` type($result)"
+    )
+    custom_directives = (CacheHints,)
     traits = traits_def(MemoryReadEffect())
 
     def verify_(self) -> None:
