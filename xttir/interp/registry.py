@@ -25,6 +25,8 @@ def implementations() -> Implementations:
     from xttir.interp.conversions import ConversionFunctions
     from xttir.interp.dot import DotFunctions
     from xttir.interp.dot_scaled import DotScaledFunctions
+    from xttir.interp.inline_ptx import InlineAsmFunctions
+    from xttir.interp.libdevice import LibdeviceFunctions
     from xttir.interp.math import MathFunctions
     from xttir.interp.shape_ops import ShapeFunctions
     from xttir.interp.tt import TritonFunctions
@@ -39,6 +41,8 @@ def implementations() -> Implementations:
         ShapeFunctions(),
         DotFunctions(),
         DotScaledFunctions(),
+        LibdeviceFunctions(),
+        InlineAsmFunctions(),
         TritonFunctions(),
         TritonMemoryFunctions(),
         TritonGPUFunctions(),
