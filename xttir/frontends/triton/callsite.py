@@ -71,7 +71,12 @@ def user_site(depth: int = 1, tuner_codes: frozenset[CodeType] = frozenset()) ->
         if code in tuner_codes and config is None:
             config = frame.f_locals.get("config")
         if not is_foreign(code):
-            text = "" if config is None else str(config)
+            text = "" if config is None else _config_text(config)
             return Site(code.co_filename, frame.f_lineno, code.co_name, text)
         frame = frame.f_back
     return _NOWHERE
+
+
+def _config_text(config: Any) -> str:
+    """ "B=128, num_warps=4": a `triton.Config` as its author wrote it."""
+    return ", ".join(f"{name}={value}" for name, value in config.all_kwargs().items())

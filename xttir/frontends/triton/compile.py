@@ -191,8 +191,8 @@ class XttirKernel(triton_compiler.CompiledKernel):
     # Triton sets these; what it sets is a placeholder.
     @property
     def kernel(self) -> bytes:
-        """The binary."""
-        return self.asm["cubin"]
+        """The binary. Loading it, which needs none here, gets the placeholder."""
+        return dict.__getitem__(self.asm, "cubin") if self.taking_bounds else self.asm["cubin"]
 
     @kernel.setter
     def kernel(self, value: bytes) -> None:
@@ -218,7 +218,7 @@ class XttirKernel(triton_compiler.CompiledKernel):
 
     def _usage(self) -> tuple[int, int]:
         if self._registers is None:
-            self._registers = resources.register_usage(self.asm["cubin"], self.name)
+            self._registers = resources.register_usage(self.asm["cubin"])
         return self._registers
 
     def _init_handles(self) -> None:

@@ -269,9 +269,7 @@ class _LegacyType(type):
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return (
-            isinstance(instance, torch.Tensor)
-            and instance.is_cuda
-            and instance.dtype is cls.dtype
+            isinstance(instance, torch.Tensor) and instance.is_cuda and instance.dtype is cls.dtype
         )
 
     def __call__(cls, *args: Any, **kwargs: Any) -> torch.Tensor:

@@ -180,9 +180,7 @@ class _Recorder(TorchDispatchMode):
         super().__init__()
         self.graph = graph
 
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         written = [
             args[i] if i < len(args) else kwargs.get(a.name)

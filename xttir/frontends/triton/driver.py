@@ -8,7 +8,10 @@ when, follow `driver.c`.
 
 from __future__ import annotations
 
+import functools
 import operator
+import os
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -22,10 +25,10 @@ from triton.runtime.autotuner import Autotuner
 from xdsl.dialects.builtin import ModuleOp
 
 from xttir.diagnostics import Fault, InputError, Kind
-from xttir.frontends.triton import state, storage
+from xttir.frontends.triton import cuda_streams, state, uninit
 from xttir.frontends.triton.callsite import Site, user_site
-from xttir.frontends.triton.launch import CPU_TENSOR, ArgumentPlan, CpuTensor
-from xttir.interp.launch import Launch
+from xttir.frontends.triton.launch import CPU_TENSOR, ArgumentPlan, BadDescriptor, CpuTensor
+from xttir.interp.launch import Argument, Launch
 
 _TUNER_CODES = frozenset(
     f.__code__ for f in (Autotuner._bench, Autotuner.run) if hasattr(f, "__code__")
@@ -65,8 +68,7 @@ class Launcher:
         self.scratch = raw.global_scratch_size, raw.global_scratch_align
         self.cc = raw.target.arch
         self.constants = _named_constants(self.src)
-        decomposed = self.cc // 10 < 9 and "!tt.tensordesc" not in kernel.ir_text
-        self.plan = ArgumentPlan(self.src.signature, decomposed)
+        self.plan = ArgumentPlan(self.src.signature, "!tt.tensordesc" not in kernel.ir_text)
 
     def __call__(
         self,
@@ -81,14 +83,31 @@ class Launcher:
         exit_hook: Callable[[Any], Any] | None,
         *values: Any,
     ) -> None:
-        assert self.plan is not None
         site = launch_site()
         grid = operator.index(grid_x), operator.index(grid_y), operator.index(grid_z)
         self._allocate_scratch(grid, stream, site)
         if enter_hook is not None:
             enter_hook(launch_metadata)
+        arguments = self._arguments(values, site)
+        if grid[0] * grid[1] * grid[2] > 0:
+            self._check_grid(grid, site)
+            graph = cuda_streams.capturing()
+            if graph is None:
+                state.current().on_launch(self._launch(grid, arguments, site))
+            else:
+                graph.add(lambda: self._replay(grid, values, site))
+        if exit_hook is not None:
+            exit_hook(launch_metadata)
+
+    def _replay(self, grid: tuple[int, int, int], values: tuple[Any, ...], site: Site) -> None:
+        """What a captured launch does when its graph is replayed."""
+        arguments = self._arguments(values, site)
+        state.current().on_launch(self._launch(grid, arguments, site))
+
+    def _arguments(self, values: tuple[Any, ...], site: Site) -> tuple[Argument, ...]:
+        assert self.plan is not None
         try:
-            arguments = self.plan.arguments(values)
+            return self.plan.arguments(values)
         except CpuTensor as error:
             shape = ", ".join(map(str, error.tensor.shape))
             report(
@@ -101,11 +120,11 @@ class Launcher:
                 witness={"argument": error.name},
             )
             raise ValueError(CPU_TENSOR) from None
-        if grid[0] * grid[1] * grid[2] > 0:
-            self._check_grid(grid, site)
-            state.current().on_launch(self._launch(grid, arguments, site))
-        if exit_hook is not None:
-            exit_hook(launch_metadata)
+        except BadDescriptor as error:
+            report(Kind.MISUSE, error.why, self.name, site, witness={"argument": error.name})
+            raise RuntimeError(
+                "Triton Error [CUDA]: Failed to create tensor map descriptor: invalid argument"
+            ) from None
 
     def _launch(self, grid: tuple[int, int, int], arguments: Any, site: Site) -> Launch:
         if self.module is None:
@@ -120,7 +139,7 @@ class Launcher:
             cc=self.cc,
             index=next(state.current().launches),
             constants=self.constants,
-            memory=storage.live_storages,
+            memory=uninit.reachable,
             plan_key=self.kernel.hash,
             site=site.location(),
             config=site.config,
@@ -301,6 +320,25 @@ def time_once(
     return [elapsed] if return_mode == "all" else elapsed
 
 
+BENCHMARKS = "benchmarks of triton.testing.perf_report (XTTIR_BENCHMARKS=1 runs them)"
+
+
+def skip_benchmarks(run: Callable[..., Any]) -> Callable[..., Any]:
+    """Wrap `triton.testing.Mark.run`: times of a CPU are no use, and the sizes are a GPU's.
+
+    Still run: with `XTTIR_BENCHMARKS=1`, and where the caller wants the data.
+    """
+
+    @functools.wraps(run)
+    def wrapped(self: Any, *args: Any, return_df: bool = False, **kwargs: Any) -> Any:
+        if return_df or os.environ.get("XTTIR_BENCHMARKS", "0") not in ("", "0"):
+            return run(self, *args, return_df=return_df, **kwargs)
+        state.current().on_unchecked(BENCHMARKS)
+        return None
+
+    return wrapped
+
+
 def out_of_resources(error: Any, kernel: str) -> None:
     """Report an `OutOfResources` that reaches the user. The autotuner takes it as an answer."""
     site = launch_site(3)
@@ -317,8 +355,6 @@ def out_of_resources(error: Any, kernel: str) -> None:
 
 
 def _tuning() -> bool:
-    import sys
-
     frame = sys._getframe(1)
     bench = getattr(Autotuner._bench, "__code__", None)
     while frame is not None:

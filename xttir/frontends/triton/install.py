@@ -65,18 +65,23 @@ def _install(now: Any) -> None:
 def _install_triton(now: Any) -> None:
     import triton
     import triton.compiler.compiler as compiler
+    import triton.experimental.gluon
+    import triton.runtime.autotuner
+    import triton.runtime.cache
     import triton.testing
     from triton.backends import Backend, backends
     from triton.runtime.jit import JITFunction
 
     from xttir.frontends.triton import compile as xcompile
-    from xttir.frontends.triton import driver
+    from xttir.frontends.triton import driver, fast_key
 
     _forget_gpu_kernels()
     patches = now.patches
     patches.set_item(backends, "nvidia", Backend(xcompile.XttirBackend, driver.Driver))
     patches.on_undo(driver.set_active(driver.Driver()))
     patches.set(compiler, "CompiledKernel", xcompile.XttirKernel)
+    for module in (triton.runtime.cache, triton.runtime.autotuner):
+        patches.set(module, "triton_key", fast_key.triton_key)
     keyed = xcompile.key_with_files(compiler.get_cache_key)
     patches.set(compiler, "get_cache_key", keyed)
     wrapped = xcompile.compile_ir_files_fully(compiler.compile)
@@ -85,6 +90,8 @@ def _install_triton(now: Any) -> None:
     patches.set(triton.testing, "do_bench", driver.time_once)
     patches.set(triton.testing, "do_bench_cudagraph", driver.time_once)
 
+    mark = triton.testing.Mark
+    patches.set(mark, "run", driver.skip_benchmarks(mark.run))
     _forget_kernels(patches, JITFunction, compiler)
 
 

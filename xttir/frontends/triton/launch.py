@@ -74,6 +74,36 @@ class CpuTensor(Exception):
         self.tensor = tensor
 
 
+class BadDescriptor(Exception):
+    """A descriptor that `cuTensorMapEncodeTiled` refuses."""
+
+    def __init__(self, name: str, why: str):
+        super().__init__(why)
+        self.name = name
+        self.why = why
+
+
+def _check_descriptor(
+    name: str, base: TensorArg, shape: tuple[int, ...], strides: tuple[int, ...], inner: int
+) -> None:
+    """The driver's conditions on tiled tensor maps (CUDA driver API, cuTensorMapEncodeTiled).
+
+    `inner`: elements of the innermost block dimension.
+    """
+    size = base.dtype.itemsize
+    why = None
+    if (base.storage.address + base.offset) % 16:
+        why = "its base is not aligned to 16 bytes"
+    elif any(not 0 < n <= 1 << 32 for n in shape):
+        why = f"its shape {shape} is not between 1 and 2**32 in every dimension"
+    elif any(s * size % 16 or not 0 < s * size < 1 << 40 for s in strides[:-1]):
+        why = f"its strides {strides} are not multiples of 16 bytes below 2**40"
+    elif inner * size < 16:
+        why = f"its block is {inner * size} bytes wide in the last dimension, less than 16"
+    if why is not None:
+        raise BadDescriptor(name, f"no tensor map can be made of descriptor `{name}`: {why}")
+
+
 def tensor_argument(name: str, tensor: torch.Tensor, dtype: np.dtype | None = None) -> TensorArg:
     """A view as a pointer argument. `dtype`: another element type of the same size to see it as."""
     record = storage.record_of(tensor)
@@ -226,5 +256,6 @@ class ArgumentPlan:
         else:
             padding = "nan" if nan else "zero"
             block = tuple(map(int, value.block_shape))
+            _check_descriptor(name, base, shape, strides, block[-1])
             yield DescriptorArg(name, base, shape, strides, block, padding, tf32)
         yield from extents

@@ -96,7 +96,7 @@ def tensor_memory_bound(ttir: str) -> int:
     for line in ttir.splitlines():
         if "tt.dot" in line:
             for shape, _ in _TENSOR.findall(line):
-                m, n = ([int(d) for d in shape.split("x")[:-1]] + [1, 1])[-2:]
+                m, n = [1, 1, *map(int, shape.split("x")[:-1])][-2:]
                 columns += 2 * max(1, -(-m // 128)) * n
     return columns
 
@@ -170,11 +170,11 @@ def _add(add: Any, pm: Any, *extra: Any) -> None:
         add(pm)
 
 
-def register_usage(cubin: bytes, kernel: str) -> tuple[int, int]:
-    """(registers, spilled registers) of `kernel` in an ELF cubin; (0, 0) if they are not there.
+def register_usage(cubin: bytes) -> tuple[int, int]:
+    """(registers, spilled registers) of an ELF cubin with one kernel; (0, 0) if it does not say.
 
-    The register count is the top byte of `sh_info` of the kernel's text section; the frame size
-    is attribute 0x11 (EIATTR_FRAME_SIZE) of `.nv.info`: symbol index, bytes.
+    Section `.nv.info` is a list of attributes; 0x2f (EIATTR_REGCOUNT) and 0x11 (EIATTR_FRAME_SIZE)
+    hold a symbol and a number each. Functions that are called count as well: the most is used.
     """
     if cubin[:4] != b"\x7fELF":
         return 0, 0
@@ -182,30 +182,24 @@ def register_usage(cubin: bytes, kernel: str) -> tuple[int, int]:
     size, count, names = struct.unpack_from("<HHH", cubin, 0x3A)
     headers = [struct.unpack_from("<IIQQQQIIQQ", cubin, offset + i * size) for i in range(count)]
     strings = headers[names][4]
-
-    def name_of(header: tuple[int, ...]) -> str:
-        start = strings + header[0]
-        return cubin[start : cubin.index(b"\0", start)].decode()
-
-    registers = spills = 0
     for header in headers:
-        name = name_of(header)
-        if name == f".text.{kernel}":
-            registers = header[7] >> 24
-        elif name == ".nv.info":
-            spills = _frame_size(cubin[header[4] : header[4] + header[5]]) // 4
-    return registers, spills
+        start = strings + header[0]
+        if cubin[start : cubin.index(b"\0", start)] == b".nv.info":
+            most = _attributes(cubin[header[4] : header[4] + header[5]])
+            return most.get(0x2F, 0), most.get(0x11, 0) // 4
+    return 0, 0
 
 
-def _frame_size(info: bytes) -> int:
-    """The largest EIATTR_FRAME_SIZE in a `.nv.info` section (format, attribute, size, payload)."""
-    at, frame = 0, 0
+def _attributes(info: bytes) -> dict[int, int]:
+    """The largest number of each (symbol, number) attribute: format, attribute, size, payload."""
+    at, most = 0, {}
     while at + 4 <= len(info):
         form, attribute, size = struct.unpack_from("<BBH", info, at)
-        if form == 4:
-            if attribute == 0x11 and size >= 8:
-                frame = max(frame, struct.unpack_from("<I", info, at + 8)[0])
-            at += 4 + size
-        else:
+        if form != 4:
             at += 4
-    return frame
+            continue
+        if size >= 8:
+            number = struct.unpack_from("<I", info, at + 8)[0]
+            most[attribute] = max(most.get(attribute, 0), number)
+        at += 4 + size
+    return most

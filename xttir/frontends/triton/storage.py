@@ -120,17 +120,17 @@ def record_of(tensor: torch.Tensor) -> TorchStorage:
     return record
 
 
-def live_storages() -> Iterator[TorchStorage]:
-    """Every storage known here whose memory is alive and not empty."""
+def device_storages() -> Iterator[TorchStorage]:
+    """Every live storage known here that kernels may reach: not empty, not in host memory."""
     for reference in list(_live.values()):
         record = reference()
-        if record is not None and record.live and len(record.bytes):
+        if record is not None and len(record.bytes) and record.device != CPU:
             yield record
 
 
 def storage_at(address: int) -> TorchStorage | None:
-    """The live storage that holds `address`, or None."""
-    for record in live_storages():
+    """The storage of device memory that holds `address`, or None."""
+    for record in device_storages():
         if record.address <= address < record.address + len(record.bytes):
             return record
     return None

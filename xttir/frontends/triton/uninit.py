@@ -9,7 +9,7 @@ elements that lost the pattern are valid, or, where a pattern proves nothing, al
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -108,6 +108,18 @@ def refresh(record: storage.TorchStorage, tensor: torch.Tensor) -> None:
     else:
         head = record.valid[: len(elements) * record.unit].reshape(-1, record.unit)
         head |= written[:, None]
+
+
+def reachable() -> Iterator[storage.TorchStorage]:
+    """`Launch.memory`: every storage that a pointer from memory may lead to.
+
+    There is no tensor here to ask for a version, so only patterns that tell are relied on.
+    """
+    for record in storage.device_storages():
+        if record.pending and record.unit:
+            record.pending = False
+            record.valid = np.zeros(len(record.bytes), bool)
+        yield record
 
 
 def _wrap(original: Callable[..., Any], is_fresh: Callable[..., bool]) -> Callable[..., Any]:
