@@ -68,6 +68,7 @@ class Session:
                 "a session of xttir is open already: sessions do not nest, and a process has one "
                 "at a time"
             )
+        _preload()
         install(self.policy.cc, self._run, self._host_fault, self._unchecked)
         self._open = True
         return self
@@ -128,6 +129,17 @@ class Session:
     def _unchecked(self, reason: str) -> None:
         with self._lock:
             self.counts.skip(reason)
+
+
+def _preload() -> None:
+    """Import what every launch needs, so that the first one does not pay for it."""
+    import xttir.interp.executor
+    from xttir.frontends import mlir
+    from xttir.interp.registry import implementations
+
+    implementations()
+    mlir.preload()
+    assert xttir.interp.executor
 
 
 def _run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:

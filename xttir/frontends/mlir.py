@@ -35,10 +35,21 @@ def parse_module(text: str, name: str = "<module>") -> ModuleOp:
 
 
 def _parse(text: str, name: str) -> ModuleOp:
+    return read_module(_shared_context(), text, name, _TYPES)
+
+
+def _shared_context() -> Context:
     global _context
     if _context is None:
         _context = make_context()
-    return read_module(_context, text, name, _TYPES)
+    return _context
+
+
+def preload() -> None:
+    """Load the dialects that every kernel uses, ahead of the first `parse_module`."""
+    context = _shared_context()
+    for name in ("tt", "arith", "math", "scf", "cf"):
+        context.load_registered_dialect(name)
 
 
 def read_module(
