@@ -61,6 +61,18 @@ _LOC_PLAIN = re.compile(
     r"|(unknown))\)"
 ).match
 
+_PAREN0 = r'(?:[^()"\n]++|"[^"\n\\]*+")*+'
+
+
+def _parens(depth: int) -> str:
+    """Text with balanced parentheses, nested up to `depth` times."""
+    inner = _PAREN0 if depth == 1 else _parens(depth - 1)
+    return rf"{_PAREN0}(?:\({inner}\){_PAREN0})*+"
+
+
+_LOC_TEXT = re.compile(rf"loc\({_parens(7)}\)").match
+"""A location written in place, with call sites up to seven deep."""
+
 _NEST0 = r'[^<>"\n]*'
 _NEST1 = rf"{_NEST0}(?:<{_NEST0}>{_NEST0})*"
 _NEST2 = rf"{_NEST0}(?:<{_NEST1}>{_NEST0})*"
@@ -441,19 +453,28 @@ class TTParser(Parser):
             found = self._location_alias(match.group(1))
             self._jump(match.end())
         else:
-            match = _LOC_PLAIN(self.text, start)
-            if match is not None:
-                text = match.group()
-                found = self._inline_locations.get(text)
-                if found is None:
-                    found = self._inline_locations[text] = self._plain_location(match)
+            match = _LOC_TEXT(self.text, start)
+            text = "" if match is None else match.group()
+            found = self._inline_locations.get(text)
+            if match is not None and found is not None:
                 self._jump(match.end())
             else:
-                self.advance()
-                with self.in_parens():
-                    found = self._parse_location()
+                found = self._location_in_place(start)
+                if match is not None and not self.text[match.end() : self.pos].strip():
+                    self._inline_locations[text] = found
         self._said_unknown = isinstance(found, UnknownLoc)
         return found
+
+    def _location_in_place(self, start: int) -> LocationAttr:
+        """Read `loc(...)`, whose first token is the current one."""
+        plain = _LOC_PLAIN(self.text, start)
+        if plain is not None:
+            found = self._plain_location(plain)
+            self._jump(plain.end())
+            return found
+        self.advance()
+        with self.in_parens():
+            return self._parse_location()
 
     def _parse_location(self) -> LocationAttr:
         """What stands between the parentheses of `loc(...)`."""

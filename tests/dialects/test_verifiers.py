@@ -1,0 +1,108 @@
+"""Which modules are accepted: the same as Triton accepts, case by case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.dialects.triton_oracle import Oracle
+from xttir.diagnostics import InputError
+from xttir.frontends.mlir import parse_module
+
+DATA = Path(__file__).parent.parent / "data/dialects/verifier_cases.txt"
+LINES = [
+    line.split("\t") for line in DATA.read_text().splitlines() if line and not line.startswith("#")
+]
+SIGNATURE = LINES[0][2]
+CASES = LINES[1:]
+
+
+def module(ops: str) -> str:
+    return f"module {{\n  tt.func @f({SIGNATURE}) {{\n    {ops}\n    tt.return\n  }}\n}}\n"
+
+
+@pytest.mark.parametrize(("verdict", "message", "ops"), CASES, ids=[c[2][:50] for c in CASES])
+def test_verdict(verdict: str, message: str, ops: str) -> None:
+    text = module(ops)
+    if verdict == "accept":
+        parse_module(text, "case.ttir")
+        return
+    with pytest.raises(InputError) as error:
+        parse_module(text, "case.ttir")
+    assert error.value.what == message
+    assert error.value.location is not None
+    assert error.value.location.file == "case.ttir"
+    assert error.value.location.line in (1, 3, 4)
+
+
+def test_triton_agrees(oracle: Oracle) -> None:
+    different = [
+        ops
+        for verdict, _, ops in CASES
+        if (oracle.parse(module(ops)) is None) != (verdict == "reject")
+    ]
+    assert different == []
+
+
+def test_unreachable_blocks_do_not_spoil_dominance() -> None:
+    parse_module("""
+tt.func @f(%n: i32, %c: i1) {
+  cf.cond_br %c, ^bb1, ^bb2
+^bb1:
+  tt.return
+^bb2:
+  cf.br ^bb4
+^bb3:
+  cf.br ^bb4
+^bb4:
+  %0 = arith.addi %n, %n : i32
+  tt.return
+}""")
+
+
+@pytest.mark.parametrize(
+    ("body", "line"),
+    [
+        # Defined in a block that does not dominate the use.
+        (
+            """cf.cond_br %c, ^bb1, ^bb2
+^bb1:
+  %0 = arith.addi %n, %n : i32
+  cf.br ^bb2
+^bb2:
+  %1 = arith.addi %0, %n : i32
+  tt.return""",
+            7,
+        ),
+        # Defined in a nested region, used after it.
+        (
+            """%1 = arith.addi %0, %n : i32
+  scf.if %c {
+    %0 = arith.addi %n, %n : i32
+  }
+  tt.return""",
+            2,
+        ),
+        # An operation that uses its own result.
+        ("%0 = arith.addi %0, %n : i32\n  tt.return", 2),
+    ],
+)
+def test_dominance(body: str, line: int) -> None:
+    with pytest.raises(InputError, match=r"dominate|not visible") as error:
+        parse_module(f"tt.func @f(%n: i32, %c: i1) {{\n  {body}\n}}")
+    assert error.value.location is not None
+    assert error.value.location.line == line
+
+
+def test_uses_in_a_dominated_block_and_in_nested_regions() -> None:
+    parse_module("""
+tt.func @f(%n: i32, %c: i1) {
+  %0 = arith.addi %n, %n : i32
+  cf.br ^bb1
+^bb1:
+  scf.if %c {
+    %1 = arith.addi %0, %n : i32
+  }
+  tt.return
+}""")
