@@ -133,12 +133,15 @@ class Session:
 
 def _preload() -> None:
     """Import what every launch needs, so that the first one does not pay for it."""
-    import xttir.interp.executor
-    from xttir.frontends import mlir
-    from xttir.interp.registry import implementations
+    from xttir.dialects.syntax.lazy_formats import lazy_formats
 
-    implementations()
-    mlir.preload()
+    with lazy_formats():
+        import xttir.interp.executor
+        from xttir.frontends import mlir
+        from xttir.interp.registry import implementations
+
+        implementations()
+        mlir.preload()
     assert xttir.interp.executor
 
 

@@ -8,8 +8,9 @@ first asks the op's affine rule, and makes operands dense for the implementation
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from xdsl.dialects.builtin import IntegerType, ModuleOp
@@ -93,9 +94,13 @@ class FunctionPlan:
 
 
 class Implementations:
-    """Op classes and what runs them: `@impl` functions, affine rules, control-flow builders."""
+    """Op classes and what runs them: `@impl` functions, affine rules, control-flow builders.
 
-    def __init__(self) -> None:
+    `later`: op or dialect name -> (module, class) of functions to import when first asked for.
+    """
+
+    def __init__(self, later: Mapping[str, tuple[str, str]] | None = None) -> None:
+        self._later = dict(later or {})
         self.impls: dict[type[Operation], tuple[InterpreterFunctions, Any]] = {}
         self.rules: dict[type[Operation], AffineRule] = {}
         self.control: dict[type[Operation], ControlBuilder] = {}
@@ -105,6 +110,18 @@ class Implementations:
         in its attribute `lazy`."""
         for op_type, impl in type(functions)._impls():
             self.impls[op_type] = (functions, impl)
+
+    def find(self, op: Operation) -> tuple[InterpreterFunctions, Any] | None:
+        """What runs `op`, or None."""
+        found = self.impls.get(type(op))
+        if found is None:
+            for name in (op.name, op.name.partition(".")[0]):
+                entry = self._later.pop(name, None)
+                if entry is not None:
+                    module, functions = entry
+                    self.register(getattr(import_module(module), functions)())
+                    return self.impls.get(type(op))
+        return found
 
 
 class Compiler:
@@ -187,7 +204,7 @@ class Compiler:
         build = self.implementations.control.get(type(op))
         if build is not None:
             return build(self, op, ins, outs)
-        found = self.implementations.impls.get(type(op))
+        found = self.implementations.find(op)
         if found is None:
             return _unsupported(op)
         functions, impl = found

@@ -1,4 +1,5 @@
-"""All implementations, gathered once. Another dialect joins with `register_dialect`."""
+"""All implementations, gathered once; those that few kernels use are imported when first needed.
+Another dialect joins with `register_dialect`."""
 
 from __future__ import annotations
 
@@ -6,6 +7,15 @@ from collections.abc import Callable
 from functools import cache
 
 from xttir.interp.plan import Implementations
+
+_LATER: dict[str, tuple[str, str]] = {
+    "tt.dot_scaled": ("xttir.interp.dot_scaled", "DotScaledFunctions"),
+    "tt.extern_elementwise": ("xttir.interp.libdevice", "LibdeviceFunctions"),
+    "tt.elementwise_inline_asm": ("xttir.interp.inline_ptx", "InlineAsmFunctions"),
+    "ttg": ("xttir.interp.ttg", "TritonGPUFunctions"),
+    "gluon": ("xttir.interp.ttg", "TritonGPUFunctions"),
+}
+"""Op or dialect name -> (module, class) of implementations that are imported on first use."""
 
 _extensions: list[Callable[[Implementations], None]] = []
 
@@ -24,28 +34,20 @@ def implementations() -> Implementations:
     from xttir.interp.arith import ArithFunctions
     from xttir.interp.conversions import ConversionFunctions
     from xttir.interp.dot import DotFunctions
-    from xttir.interp.dot_scaled import DotScaledFunctions
-    from xttir.interp.inline_ptx import InlineAsmFunctions
-    from xttir.interp.libdevice import LibdeviceFunctions
     from xttir.interp.math import MathFunctions
     from xttir.interp.shape_ops import ShapeFunctions
     from xttir.interp.tt import TritonFunctions
     from xttir.interp.tt_memory import TritonMemoryFunctions
-    from xttir.interp.ttg import TritonGPUFunctions
 
-    table = Implementations()
+    table = Implementations(_LATER)
     for functions in (
         ArithFunctions(),
         MathFunctions(),
         ConversionFunctions(),
         ShapeFunctions(),
         DotFunctions(),
-        DotScaledFunctions(),
-        LibdeviceFunctions(),
-        InlineAsmFunctions(),
         TritonFunctions(),
         TritonMemoryFunctions(),
-        TritonGPUFunctions(),
     ):
         table.register(functions)
     affine_rules.register(table)
