@@ -48,8 +48,10 @@ def _shared_context() -> Context:
 def preload() -> None:
     """Load the dialects that every kernel uses, ahead of the first `parse_module`."""
     context = _shared_context()
+    loaded = {dialect.name for dialect in context.loaded_dialects}
     for name in ("tt", "arith", "math", "scf", "cf"):
-        context.load_registered_dialect(name)
+        if name not in loaded:
+            context.load_registered_dialect(name)
 
 
 def read_module(
