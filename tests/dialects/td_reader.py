@@ -15,7 +15,7 @@ _VALUE = re.compile(
     r"^(Arg<|Optional<|Variadic<|AnyTypeOf<|RankedTensorOf<|Res<|[IF]\d+$|AnyType$|I1Tensor$"
     r"|AnySignlessIntegerOrIndex$|TT_(Ptr|PtrType|PtrLike|PtrTensor|Tensor|Type|BoolLike|IntLike|FloatLike"
     r"|I64Like|I32Like|IntTensor|FloatTensor|FpIntTensor|TensorDescType|AnyTensorDescType)$"
-    r"|TTG_(MemDescType|TensorOrMemDesc|AsyncToken)$)"
+    r"|TTG_(MemDescType|TensorOrMemDesc|AsyncToken)$)",
 )
 
 
@@ -40,7 +40,7 @@ class Argument:
     def is_optional(self) -> bool:
         """May be left out: `Optional<>`, `OptionalAttr<>`, `UnitAttr`, ..."""
         return self.inner.startswith(
-            ("Optional<", "OptionalAttr<", "DefaultValuedOptionalAttr<")
+            ("Optional<", "OptionalAttr<", "DefaultValuedOptionalAttr<"),
         ) or (self.inner == "UnitAttr")
 
     @property
@@ -132,7 +132,7 @@ def read_ops(path: Path, bases: str = r"\w+_Op") -> list[OdsOp]:
                 [a for a in arguments if not a.is_value],
                 _dag(body, "results"),
                 _dag(body, "regions"),
-            )
+            ),
         )
     return ops
 
@@ -141,7 +141,9 @@ def read_enum_cases(text: str) -> dict[str, list[tuple[str, int, str]]]:
     """`I32EnumAttr` definitions: name to (case, value, keyword)."""
     enums = {}
     for match in re.finditer(
-        r"I32EnumAttr<\s*\"(\w+)\"\s*,\s*\"[^\"]*\"\s*,\s*\[(.*?)\]>", text, re.DOTALL
+        r"I32EnumAttr<\s*\"(\w+)\"\s*,\s*\"[^\"]*\"\s*,\s*\[(.*?)\]>",
+        text,
+        re.DOTALL,
     ):
         cases = re.findall(r"I32EnumAttrCase<\"(\w+)\",\s*(\w+),\s*\"(\w+)\">", match.group(2))
         enums[match.group(1)] = [(name, int(value, 0), word) for name, value, word in cases]

@@ -45,7 +45,9 @@ def test_own_text_reads_back(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in DATA if "triton38" not in p.name], ids=lambda p: p.name
+    "path",
+    [p for p in DATA if "triton38" not in p.name],
+    ids=lambda p: p.name,
 )
 def test_triton_reads_our_text(path: Path, oracle: Oracle) -> None:
     text = path.read_text()

@@ -1,8 +1,7 @@
 """xDSL's parser, taught what Triton prints, and made fast enough for whole compilations.
 
 What is added to the syntax: location aliases used before their definition, fused locations with
-metadata, file ranges. What is mended: hexadecimal floats inside `dense<...>`, NaN payloads,
-bit-packed i1 data. As in MLIR, an op without a location gets its place in the text.
+metadata, file ranges. What is mended: hexadecimal floats inside `dense<...>` and NaN payloads. As in MLIR, an op without a location gets its place in the text.
 What makes it fast: one regular expression per token (`lexer`), types remembered by their text,
 `loc(#loc7)` read in one step, and one plan per assembly format (`formats`).
 """
@@ -651,7 +650,7 @@ class TTParser(Parser):
         return element_type.pack(values)
 
     def _dense_from_string(self, type_: Any) -> DenseIntOrFPElementsAttr:
-        """`dense<"0x...">`: the elements' bytes; i1 is packed, eight to a byte."""
+        """`dense<"0x...">`: the elements' bytes, or one element's. Any byte but 0 is a true i1."""
         start = self.pos
         text = self.parse_optional_str_literal()
         if text is None or not text.startswith("0x"):
@@ -666,15 +665,8 @@ class TTParser(Parser):
             type_ = self._parse_dense_literal_type()
         count, element = math.prod(type_.get_shape()), type_.element_type
         if isinstance(element, IntegerType) and element.width.data == 1:
-            if len(data) == 1 and data[0] in (0x00, 0xFF):
-                data = bytes([data[0] & 1]) * count
-            elif len(data) == (count + 7) // 8:
-                data = bytes(data[i // 8] >> i % 8 & 1 for i in range(count))
-            else:
-                self.raise_error(f"expected {(count + 7) // 8} bytes, but got {len(data)}", start)
-            # xDSL's canonical true of type i1 is that of `dense<true>`.
-            data = data.replace(b"\x01", element.pack((element.get_normalized_value(1),)))
-            return DenseIntOrFPElementsAttr(type_, BytesAttr(data))
+            true = element.pack((element.get_normalized_value(1),))
+            data = b"".join(true if byte else b"\0" for byte in data)
         size = element.compile_time_size
         if len(data) == size:
             return constants.splat(type_, data)

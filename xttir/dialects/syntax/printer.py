@@ -1,7 +1,7 @@
 """xDSL's printer, with constants bit for bit and attribute dictionaries in MLIR's order.
 
 What it prints, Triton's own parser accepts: floats print in decimal only if that reads back to the
-same bits, and large constants as MLIR's hexadecimal strings (i1 packed eight to a byte).
+same bits, and large constants as hexadecimal strings.
 """
 
 from __future__ import annotations
@@ -126,11 +126,9 @@ class TTPrinter(Printer):
 
     @staticmethod
     def _raw(data: bytes, element: Any) -> bytes:
+        """The bytes that MLIR prints: an i1 is a byte of 0 or 1 (xDSL holds true as -1)."""
         if isinstance(element, IntegerType) and element.width.data == 1:
-            packed = bytearray((len(data) + 7) // 8)
-            for i, byte in enumerate(data):
-                packed[i // 8] |= (byte & 1) << i % 8
-            return bytes(packed)
+            return bytes(byte & 1 for byte in data)
         return data
 
 
