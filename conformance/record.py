@@ -46,10 +46,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def _first_words(report: pytest.TestReport) -> str:
-    """The exception's first line; the place when the exception says nothing."""
+    """What the exception says first, and where it was raised."""
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is None:
         lines = [line for line in report.longreprtext.splitlines() if line.strip()]
         return lines[0] if lines else "no message"
-    message = crash.message.splitlines()[0] if crash.message else ""
+    said = [line.strip() for line in crash.message.splitlines() if line.strip()] or [""]
+    # A first line such as "AssertionError:" says nothing by itself.
+    message = " ".join(said[:3]) if said[0].endswith(":") else said[0]
     return f"{message} [{os.path.basename(crash.path)}:{crash.lineno}]"

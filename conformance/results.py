@@ -47,6 +47,8 @@ def cause(entry: Entry) -> str:
     text = entry.get("detail") or ""
     if entry["status"] == "fault" and entry.get("faults"):
         text = entry["faults"][0]
+    if entry["status"] == "unsupported":
+        text = text.split(" at /")[0]
     first = next((line for line in text.splitlines() if line.strip()), "no message")
     first = re.sub(r"(/[\w.+-]+)+/", "", first)
     first = re.sub(r"0x[0-9a-fA-F]+", "ADDRESS", first)

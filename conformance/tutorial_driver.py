@@ -129,6 +129,13 @@ def _importable(name: str) -> bool:
 def _(path: str) -> None:
     import torch
 
+    exact = torch.nn.functional.layer_norm
+
+    def layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
+        """On a CPU torch sums the gradients of half precision in half precision: off by 0.08."""
+        return exact(x.float(), shape, weight.float(), bias.float(), eps).to(x.dtype)
+
+    torch.nn.functional.layer_norm = layer_norm
     names = as_script(path)
     say("1151x8192, forward and backward", True)
     for rows, columns in ((33, 77), (64, 1000)):

@@ -42,7 +42,7 @@ def watched() -> Iterator[Callable[[], dict[str, Any]]]:
             return {
                 "launches": report.launches,
                 "faults": [describe(fault) for fault in report.faults],
-                "unsupported": [f"{p.what} {p.location or ''}" for p in report.unsupported],
+                "unsupported": [f"{p.what} at {p.location}" for p in report.unsupported],
                 "not_checked": [str(entry) for entry in report.not_checked()],
             }
 
