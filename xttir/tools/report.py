@@ -97,6 +97,7 @@ class Report:
     input_error: Problem | None = None
     script_error: ScriptError | None = None
     script_exit: int | None = None
+    exit_place: Location | None = None
     interrupted: str = ""
     tests: dict[str, int] = field(default_factory=dict)
 

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 
-from xttir.diagnostics import InputError, Kind
+from xttir.diagnostics import Fault, InputError, Kind
 from xttir.policy import RunPolicy
 from xttir.tools import children, progress, script
 from xttir.tools.collect import Collector, interruption, open_session
@@ -62,6 +62,7 @@ def _run(start: Callable[[], None], policy: RunPolicy, bar: bool) -> Report:
                 os._exit(report.script_exit or 0)
             for part in found.parts():
                 report.merge(part)
+            _heed_status(report)
     except InputError as error:
         return _input_error(error, policy)
     report.wall = time.monotonic() - began
@@ -80,9 +81,26 @@ def _joined(taken: Report, ended: Report) -> Report:
     taken.input_error = ended.input_error
     if ended.script_error and not (refused and ended.script_error.refused):
         taken.script_error = ended.script_error
-    taken.script_exit = ended.script_exit
+    taken.script_exit, taken.exit_place = ended.script_exit, ended.exit_place
     taken.interrupted = ended.interrupted
     return taken
+
+
+def _heed_status(report: Report) -> None:
+    """A script that ran launches, has no fault and ends with status 1 says: the result is wrong.
+
+    Other statuses (usage errors, signals) stay what they are.
+    """
+    nothing_else = not (report.errors or report.unsupported or report.internal)
+    if report.script_exit == 1 and report.launches and nothing_else:
+        report.faults.append(
+            Fault(
+                Kind.MISMATCH,
+                "the script ended itself with status 1, with no fault in its launches",
+                locations=(report.exit_place,) if report.exit_place else (),
+                witness={"status": 1},
+            ),
+        )
 
 
 def _input_error(error: InputError, policy: RunPolicy) -> Report:

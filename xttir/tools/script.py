@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import importlib.util
+import inspect
 import os
 import runpy
 import site
@@ -17,8 +18,10 @@ import sysconfig
 import threading
 import traceback
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import xttir
 from xttir.diagnostics import Fault, InputError, Kind, Location, Unsupported, XttirError
@@ -103,6 +106,7 @@ def run(start: Callable[[], None], report: Report) -> None:
         raise
     except SystemExit as error:
         report.script_exit = _exit_status(error)
+        report.exit_place = user_location(error)
         _join_threads()
     except KeyboardInterrupt:
         report.interrupted = "by Ctrl-C"
@@ -162,18 +166,62 @@ def fault_of(error: BaseException) -> Fault | None:
 
 
 def _compilation(error: BaseException, places: tuple[Location, ...]) -> Fault:
-    """Triton's error names the kernel's text and the AST node; its file is where it was defined."""
-    root = error
-    while isinstance(root.__cause__, type(error)):
-        root = root.__cause__
-    message = getattr(root, "error_message", None) or str(root.__cause__ or root)
-    first, *rest = str(message).strip().splitlines() or ["the kernel does not compile"]
+    """Triton's error for a kernel: located in the kernel, then in the callers, then at the launch.
+
+    An error in a helper is the cause of one at its call, and so on outwards.
+    """
+    links: list[BaseException] = [error]
+    while (cause := links[-1].__cause__) is not None and type(cause) is type(error):
+        links.append(cause)
+    innermost = links[-1]
+    functions = _jit_functions(error)
+    kernel = [p for link in reversed(links) if (p := _compiled_place(link, functions))]
+    message = getattr(innermost, "error_message", None) or innermost.__cause__ or innermost
+    first, *rest = str(message).strip().splitlines() or [""]
     return Fault(
         Kind.MISUSE,
         f"the kernel does not compile: {first}",
-        locations=places,
-        notes=tuple(rest[:MAX_NOTE_LINES]) or tuple(str(root).strip().splitlines()[:4]),
+        locations=tuple(
+            replace(place, role="called from" if depth else "")
+            for depth, place in enumerate((*kernel, *places))
+        ),
+        notes=tuple(rest[:MAX_NOTE_LINES]),
     )
+
+
+def _jit_functions(error: BaseException) -> dict[str, Any]:
+    """Triton functions by their text: the one being launched, and those in reach of it.
+
+    Triton cuts its compiler's frames out of the traceback; the launch's own frame is left.
+    """
+    found: dict[str, Any] = {}
+    link = error.__traceback__
+    while link is not None:
+        kernel = link.tb_frame.f_locals.get("self")
+        function: Any = getattr(kernel, "fn", None)
+        if isinstance(getattr(kernel, "src", None), str) and hasattr(function, "__globals__"):
+            for other in (*vars(function).values(), *function.__globals__.values(), kernel):
+                text = getattr(other, "src", None)
+                if isinstance(text, str) and hasattr(other, "fn"):
+                    found[text] = other
+        link = link.tb_next
+    return found
+
+
+def _compiled_place(error: BaseException, functions: Mapping[str, Any]) -> Location | None:
+    """Where in a kernel Triton's compiler was. The error knows the text (dedented, from its `def`
+    on) and the node in it.
+    """
+    node: Any = getattr(error, "node", None)
+    function = functions.get(getattr(error, "src", ""))
+    if function is None or not hasattr(node, "lineno"):
+        return None
+    lines, start = inspect.getsourcelines(function.fn)
+    head = next((n for n, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
+    indent = len(lines[head]) - len(lines[head].lstrip())
+    file = inspect.getsourcefile(function.fn) or ""
+    name = getattr(function, "__name__", "")
+    return Location(file, start + head + node.lineno - 1, indent + node.col_offset + 1, "", name)
 
 
 def user_traceback(error: BaseException) -> str:
