@@ -3,7 +3,7 @@ approximate division, square root, and the upper half of a product."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.interpreter import InterpreterFunctions, impl, register_impls
@@ -11,14 +11,14 @@ from xdsl.interpreter import InterpreterFunctions, impl, register_impls
 from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
+from xttir.interp.attributes import integer as integer_of
 from xttir.interp.numerics import casts, floating, integer
 from xttir.interp.numerics.floats import round_to, satfinite, widen
 from xttir.interp.types import numpy_dtype
 
-if TYPE_CHECKING:
-    from xttir.interp.machine import Machine
-
 Args = tuple[Any, ...]
+
+ROUNDINGS = {m.value: m.keyword for m in tt.RoundingMode}
 
 
 def fp_to_fp(a: np.ndarray, dtype: np.dtype, rounding: str = "rtne") -> np.ndarray:
@@ -39,12 +39,12 @@ class ConversionFunctions(InterpreterFunctions):
     """Implementations on arrays; bitcasts of pointers are the executor's."""
 
     @impl(tt.FpToFpOp)
-    def run_fp_to_fp(self, interp: Machine, op: tt.FpToFpOp, args: Args) -> Args:
-        rounding = "rtne" if op.rounding is None else tt.RoundingMode.of(op.rounding).keyword
+    def run_fp_to_fp(self, interp: Any, op: tt.FpToFpOp, args: Args) -> Args:
+        rounding = "rtne" if op.rounding is None else ROUNDINGS[integer_of(op.rounding)]
         return (fp_to_fp(args[0], numpy_dtype(op.result.type), rounding),)
 
     @impl(tt.BitcastOp)
-    def run_bitcast(self, interp: Machine, op: tt.BitcastOp, args: Args) -> Args:
+    def run_bitcast(self, interp: Any, op: tt.BitcastOp, args: Args) -> Args:
         (a,) = args
         dtype = numpy_dtype(op.result.type)
         if dtype.itemsize != a.dtype.itemsize or (dtype == integer.BOOL) != (a.dtype == bool):
@@ -52,22 +52,23 @@ class ConversionFunctions(InterpreterFunctions):
         return (a.view(dtype),)
 
     @impl(tt.ClampFOp)
-    def run_clampf(self, interp: Machine, op: tt.ClampFOp, args: Args) -> Args:
-        propagate = op.propagate_nan.value.data == tt.PropagateNan.ALL.value
-        return (floating.clamp(*args, propagate),)
+    def run_clampf(self, interp: Any, op: tt.ClampFOp, args: Args) -> Args:
+        propagate = integer_of(op.propagate_nan) == tt.PropagateNan.ALL.value
+        x, low, high = args
+        return (floating.clamp(x, low, high, propagate),)
 
     @impl(tt.PreciseSqrtOp)
-    def run_precise_sqrt(self, interp: Machine, op: tt.PreciseSqrtOp, args: Args) -> Args:
+    def run_precise_sqrt(self, interp: Any, op: tt.PreciseSqrtOp, args: Args) -> Args:
         return (floating.sqrt(args[0]),)
 
     @impl(tt.PreciseDivFOp)
-    def run_precise_divf(self, interp: Machine, op: tt.PreciseDivFOp, args: Args) -> Args:
+    def run_precise_divf(self, interp: Any, op: tt.PreciseDivFOp, args: Args) -> Args:
         return (floating.div(*args),)
 
     @impl(tt.ApproxDivFOp)
-    def run_approx_divf(self, interp: Machine, op: tt.ApproxDivFOp, args: Args) -> Args:
+    def run_approx_divf(self, interp: Any, op: tt.ApproxDivFOp, args: Args) -> Args:
         return (floating.div(*args),)
 
     @impl(tt.MulhiUIOp)
-    def run_mulhiui(self, interp: Machine, op: tt.MulhiUIOp, args: Args) -> Args:
+    def run_mulhiui(self, interp: Any, op: tt.MulhiUIOp, args: Args) -> Args:
         return (integer.mulhi_unsigned(*args),)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.interpreter import InterpreterFunctions, impl, register_impls
 from xdsl.ir import SSAValue
 
 from xttir.dialects import tt
+from xttir.interp.attributes import integer
 from xttir.interp.numerics import products
 from xttir.interp.types import shape_of
-
-if TYPE_CHECKING:
-    from xttir.interp.machine import Machine
 
 PRECISIONS = {p.value: p.keyword for p in tt.InputPrecision}
 
@@ -31,7 +29,7 @@ class DotFunctions(InterpreterFunctions):
     """Implementation of `tt.dot`. `maxNumImpreciseAcc` asks for more accuracy, so does nothing."""
 
     @impl(tt.DotOp)
-    def run_dot(self, interp: Machine, op: tt.DotOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
+    def run_dot(self, interp: Any, op: tt.DotOp, args: tuple[Any, ...]) -> tuple[Any, ...]:
         a, b, c = args
-        precision = PRECISIONS[op.input_precision.value.data]
+        precision = PRECISIONS[integer(op.input_precision)]
         return (products.dot(full(a, op.a), full(b, op.b), c, precision),)

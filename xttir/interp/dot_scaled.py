@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.interpreter import InterpreterFunctions, impl, register_impls
 
 from xttir.dialects import tt
+from xttir.interp.attributes import integer
 from xttir.interp.dot import full
 from xttir.interp.numerics import products
 from xttir.interp.numerics.microscaling import elements, scaled_rows
 
-if TYPE_CHECKING:
-    from xttir.interp.machine import Machine
+ELEMENT_TYPES = {t.value: t.keyword for t in tt.ScaleDotElemType}
 
 
 def dot_scaled(
@@ -47,13 +47,13 @@ class DotScaledFunctions(InterpreterFunctions):
 
     @impl(tt.DotScaledOp)
     def run_dot_scaled(
-        self, interp: Machine, op: tt.DotScaledOp, args: tuple[Any, ...]
+        self, interp: Any, op: tt.DotScaledOp, args: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         given = dict(zip(op.operands, args, strict=True))
         a, b = full(given[op.a], op.a), full(given[op.b], op.b)
         scales = [None if s is None else full(given[s], s) for s in (op.a_scale, op.b_scale)]
-        types = [tt.ScaleDotElemType.of(t).keyword for t in (op.a_elem_type, op.b_elem_type)]
-        packs = [bool(p.value.data) for p in (op.lhs_k_pack, op.rhs_k_pack)]
+        types = [ELEMENT_TYPES[integer(t)] for t in (op.a_elem_type, op.b_elem_type)]
+        packs = [bool(integer(p)) for p in (op.lhs_k_pack, op.rhs_k_pack)]
         value = dot_scaled(
             a, scales[0], types[0], packs[0], b, scales[1], types[1], packs[1], given[op.c]
         )

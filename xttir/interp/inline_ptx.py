@@ -23,6 +23,7 @@ from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
 from xttir.interp import ptx_cvt as ptx_cvt  # registers its instructions
+from xttir.interp.attributes import integer
 from xttir.interp.memory import Pointer
 from xttir.interp.numerics import rearrange
 from xttir.interp.numerics.floats import from_f64
@@ -479,7 +480,7 @@ class InlineAsmFunctions(InterpreterFunctions):
 
     @impl(tt.ElementwiseInlineAsmOp)
     def run_inline_asm(
-        self, interp: Machine, op: tt.ElementwiseInlineAsmOp, args: tuple[Any, ...]
+        self, interp: Any, op: tt.ElementwiseInlineAsmOp, args: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         typed = [*op.result, *op.args]
         shape = shape_of(typed[0].type) if typed else ()
@@ -490,7 +491,7 @@ class InlineAsmFunctions(InterpreterFunctions):
                     [_array(a) for a in args],
                     [numpy_dtype(r.type) for r in op.result],
                     shape,
-                    op.packed_element.value.data,
+                    integer(op.packed_element),
                     lambda name: _special_register(interp, name),
                 )
             )

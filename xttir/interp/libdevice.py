@@ -9,7 +9,7 @@ error and gamma functions). The `fast_` functions are computed like their accura
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.interpreter import InterpreterFunctions, impl, register_impls
@@ -20,9 +20,6 @@ from xttir.dialects.locations import location_of
 from xttir.interp.numerics import bessel, bits, casts, exact, floating, integer, special
 from xttir.interp.numerics.elementary import BINARY, UNARY, rounded_from_f64
 from xttir.interp.numerics.integer import unsigned
-
-if TYPE_CHECKING:
-    from xttir.interp.machine import Machine
 
 Function = Callable[..., np.ndarray]
 
@@ -285,7 +282,7 @@ class LibdeviceFunctions(InterpreterFunctions):
 
     @impl(tt.ExternElementwiseOp)
     def run_extern(
-        self, interp: Machine, op: tt.ExternElementwiseOp, args: tuple[Any, ...]
+        self, interp: Any, op: tt.ExternElementwiseOp, args: tuple[Any, ...]
     ) -> tuple[Any, ...]:
         symbol = op.symbol.data
         f = TABLE.get(symbol)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects import math
@@ -12,16 +12,13 @@ from xdsl.ir import Operation
 from xttir.interp.numerics import exact, integer
 from xttir.interp.numerics.elementary import BINARY, UNARY, power_integer
 
-if TYPE_CHECKING:
-    from xttir.interp.machine import Machine
-
 Args = tuple[Any, ...]
 
 
 def _unary(op_class: type[Operation]) -> Any:
     f = UNARY[op_class.name.removeprefix("math.")]
 
-    def run(self: Any, interp: Machine, op: Operation, args: Args) -> Args:
+    def run(self: Any, interp: Any, op: Operation, args: Args) -> Args:
         return (f(args[0]),)
 
     return impl(op_class)(run)
@@ -30,7 +27,7 @@ def _unary(op_class: type[Operation]) -> Any:
 def _binary(op_class: type[Operation]) -> Any:
     f = BINARY[op_class.name.removeprefix("math.")]
 
-    def run(self: Any, interp: Machine, op: Operation, args: Args) -> Args:
+    def run(self: Any, interp: Any, op: Operation, args: Args) -> Args:
         return (f(*args),)
 
     return impl(op_class)(run)
@@ -75,15 +72,15 @@ class MathFunctions(InterpreterFunctions):
     run_powf = _binary(math.PowFOp)
 
     @impl(math.FmaOp)
-    def run_fma(self, interp: Machine, op: math.FmaOp, args: Args) -> Args:
+    def run_fma(self, interp: Any, op: math.FmaOp, args: Args) -> Args:
         return (exact.fma(*args),)
 
     @impl(math.FPowIOp)
-    def run_fpowi(self, interp: Machine, op: math.FPowIOp, args: Args) -> Args:
+    def run_fpowi(self, interp: Any, op: math.FPowIOp, args: Args) -> Args:
         return (power_integer(*args),)
 
     @impl(math.IPowIOp)
-    def run_ipowi(self, interp: Machine, op: math.IPowIOp, args: Args) -> Args:
+    def run_ipowi(self, interp: Any, op: math.IPowIOp, args: Args) -> Args:
         value = integer.power(*args)
         bad = integer.any_lane((args[0] == 0) & (args[1] < 0))
         if bad is None:
@@ -91,17 +88,17 @@ class MathFunctions(InterpreterFunctions):
         return (interp.undefined(op, value, bad, "zero to a negative power"),)
 
     @impl(math.AbsIOp)
-    def run_absi(self, interp: Machine, op: math.AbsIOp, args: Args) -> Args:
+    def run_absi(self, interp: Any, op: math.AbsIOp, args: Args) -> Args:
         return (args[0] if args[0].dtype == bool else np.abs(args[0]),)
 
     @impl(math.CtPopOp)
-    def run_ctpop(self, interp: Machine, op: math.CtPopOp, args: Args) -> Args:
+    def run_ctpop(self, interp: Any, op: math.CtPopOp, args: Args) -> Args:
         return (integer.popcount(args[0]),)
 
     @impl(math.CountLeadingZerosOp)
-    def run_ctlz(self, interp: Machine, op: math.CountLeadingZerosOp, args: Args) -> Args:
+    def run_ctlz(self, interp: Any, op: math.CountLeadingZerosOp, args: Args) -> Args:
         return (integer.leading_zeros(args[0]),)
 
     @impl(math.CountTrailingZerosOp)
-    def run_cttz(self, interp: Machine, op: math.CountTrailingZerosOp, args: Args) -> Args:
+    def run_cttz(self, interp: Any, op: math.CountTrailingZerosOp, args: Args) -> Args:
         return (integer.trailing_zeros(args[0]),)

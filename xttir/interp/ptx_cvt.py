@@ -92,14 +92,13 @@ def _float_to_float(form: Form, a: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype == SCALARS["f32"]:
         value = _flush(form, value)
     if form.has("sat"):
-        value = np.clip(np.nan_to_num(widen(value), nan=0.0), 0, 1).astype(dtype)
+        wide = widen(value)
+        value = np.where(wide > 0, np.minimum(wide, 1), 0).astype(dtype)
     return _relu(value) if form.has("relu") else value
 
 
 def _relu(value: np.ndarray) -> np.ndarray:
-    wide = widen(value)
-    kept = np.where(wide > 0, wide, np.where(np.isnan(wide), np.nan, 0)).astype(np.float32)
-    return kept.astype(value.dtype)
+    return np.where(widen(value) <= 0, np.zeros((), value.dtype), value)
 
 
 def _to_tf32(form: Form, a: np.ndarray) -> np.ndarray:

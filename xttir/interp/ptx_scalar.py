@@ -205,10 +205,9 @@ def _finish(form: Form, value: np.ndarray) -> np.ndarray:
     value = _flush(form, value)
     if form.has("sat"):
         wide = widen(value)
-        value = np.where(np.isnan(wide), 0, np.clip(wide, 0, 1)).astype(value.dtype)
+        value = np.where(wide > 0, np.minimum(wide, 1), 0).astype(value.dtype)
     if form.has("relu"):
-        wide = widen(value)
-        value = np.where(wide > 0, wide, np.where(np.isnan(wide), np.nan, 0)).astype(value.dtype)
+        value = np.where(widen(value) <= 0, np.zeros((), value.dtype), value)
     return value
 
 
@@ -418,7 +417,7 @@ def _testp(form: Form, a: np.ndarray) -> np.ndarray:
         "infinite": np.isinf(a),
         "number": ~np.isnan(a),
         "notanumber": np.isnan(a),
-        "normal": np.isfinite(a) & (size >= smallest),
+        "normal": np.isfinite(a) & ((size >= smallest) | (size == 0)),
         "subnormal": (size > 0) & (size < smallest),
     }[form.modifiers[0]]
 

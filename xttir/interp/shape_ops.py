@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.interpreter import InterpreterFunctions, impl, register_impls
 
 from xttir.dialects import tt
+from xttir.interp.attributes import integer
 from xttir.interp.memory import Pointer
 from xttir.interp.numerics import rearrange
 from xttir.interp.types import numpy_dtype, shape_of
-
-if TYPE_CHECKING:
-    from xttir.interp.machine import Machine
 
 Args = tuple[Any, ...]
 
@@ -44,34 +42,34 @@ class ShapeFunctions(InterpreterFunctions):
     """Implementations of reshape, trans, cat, join, split, gather and histogram."""
 
     @impl(tt.ReshapeOp)
-    def run_reshape(self, interp: Machine, op: tt.ReshapeOp, args: Args) -> Args:
+    def run_reshape(self, interp: Any, op: tt.ReshapeOp, args: Args) -> Args:
         # allow_reorder permits any order; this one is row-major too.
         old, new = shape_of(op.src.type), shape_of(op.result.type)
         return (_moved(lambda a: rearrange.reshape(a, old, new), args[0]),)
 
     @impl(tt.TransOp)
-    def run_trans(self, interp: Machine, op: tt.TransOp, args: Args) -> Args:
+    def run_trans(self, interp: Any, op: tt.TransOp, args: Args) -> Args:
         order = [int(n) for n in op.order.get_values()]
         return (_moved(lambda a: rearrange.transpose(a, order), args[0]),)
 
     @impl(tt.CatOp)
-    def run_cat(self, interp: Machine, op: tt.CatOp, args: Args) -> Args:
+    def run_cat(self, interp: Any, op: tt.CatOp, args: Args) -> Args:
         shape = shape_of(op.lhs.type)
         return (_moved(lambda a, b: rearrange.cat(a, b, shape), *args),)
 
     @impl(tt.JoinOp)
-    def run_join(self, interp: Machine, op: tt.JoinOp, args: Args) -> Args:
+    def run_join(self, interp: Any, op: tt.JoinOp, args: Args) -> Args:
         return (_moved(rearrange.join, *args),)
 
     @impl(tt.SplitOp)
-    def run_split(self, interp: Machine, op: tt.SplitOp, args: Args) -> Args:
+    def run_split(self, interp: Any, op: tt.SplitOp, args: Args) -> Args:
         return _moved(rearrange.split, args[0])
 
     @impl(tt.GatherOp)
-    def run_gather(self, interp: Machine, op: tt.GatherOp, args: Args) -> Args:
+    def run_gather(self, interp: Any, op: tt.GatherOp, args: Args) -> Args:
         source, indices = args
         shape, index_shape = shape_of(op.src.type), shape_of(op.indices.type)
-        axis = op.axis.value.data
+        axis = integer(op.axis)
         bad: np.ndarray | None = None
 
         def gather(a: np.ndarray) -> np.ndarray:
@@ -85,8 +83,8 @@ class ShapeFunctions(InterpreterFunctions):
         return (interp.undefined(op, value, bad, "index outside of the gathered axis"),)
 
     @impl(tt.HistogramOp)
-    def run_histogram(self, interp: Machine, op: tt.HistogramOp, args: Args) -> Args:
-        mask = args[1] if len(args) > 1 else None
+    def run_histogram(self, interp: Any, op: tt.HistogramOp, args: Args) -> Args:
+        mask = None if op.mask is None else args[1]
         extent = math.prod(shape_of(op.src.type))
         (bins,) = shape_of(op.result.type)
         value, bad = rearrange.histogram(args[0], mask, extent, bins, numpy_dtype(op.result.type))

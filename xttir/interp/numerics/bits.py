@@ -87,7 +87,7 @@ def lop3(a: np.ndarray, b: np.ndarray, c: np.ndarray, table: int) -> np.ndarray:
 
 
 def extract_field(a: np.ndarray, start: np.ndarray, length: np.ndarray, signed: bool) -> np.ndarray:
-    """PTX's bfe: `length` bits from `start` on (their low 8 bits count), sign-extended if `signed`."""
+    """PTX's bfe: `length` bits from `start` on (8 bits of each), sign-extended if `signed`."""
     n = a.dtype.itemsize * 8
     wide = a.dtype.type
     start = (start & start.dtype.type(0xFF)).astype(np.int64)

@@ -138,7 +138,7 @@ def each(f: Callable[[float], float], domain_error: float = math.nan) -> Functio
             return math.inf
 
     vector = np.frompyfunc(safe, 1, 1)
-    return lambda x: vector(x).astype(np.float64)
+    return lambda x: np.asarray(vector(x)).astype(np.float64)
 
 
 # Tables -------------------------------------------------------------------------------------------

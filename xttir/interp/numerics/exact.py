@@ -149,8 +149,10 @@ def directed(high: np.ndarray, low: np.ndarray, mode: str) -> np.ndarray:
 def fma_f64(a: np.ndarray, b: np.ndarray, c: np.ndarray, mode: str = "rn") -> np.ndarray:
     """f64 a * b + c with one rounding, for all inputs."""
     a, b, c = np.broadcast_arrays(a, b, c)
-    plain = a * b + c
-    regular = np.isfinite(a) & np.isfinite(b) & np.isfinite(c)
+    factors = np.isfinite(a) & np.isfinite(b)
+    # A finite product that overflows does not cancel an infinite addend.
+    plain = np.where(factors & np.isinf(c), c, a * b + c)
+    regular = factors & np.isfinite(c)
     high, low, e = _scaled_fma(*(np.where(regular, v, 1.0) for v in (a, b, c)))
     exact_zero = high == 0
     out = _round_pair(high, low, e, mode)
@@ -220,7 +222,7 @@ def _signed_zero(out: np.ndarray, a: np.ndarray, b: np.ndarray, mode: str) -> np
     """IEEE's sign of an exact zero sum: -0 only in mode rm, or of two negative zeros."""
     if mode != "rm":
         return out
-    cancels = (out == 0) & ~((a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b))
+    cancels = (a + b == 0) & ~((a == 0) & (b == 0) & ~np.signbit(a) & ~np.signbit(b))
     return np.where(cancels, np.copysign(out, -1.0).astype(out.dtype), out)
 
 

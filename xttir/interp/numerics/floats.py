@@ -184,7 +184,12 @@ def round_to(
     value = round_value(x.astype(np.float64), FORMATS[dtype], mode, saturate)
     # A value of the format, so that f32 holds it and the last cast is exact.
     value = value.astype(np.float32)
-    return value if dtype == F32 else value.astype(dtype)
+    if dtype == F32:
+        return value
+    out = value.astype(dtype)
+    if dtype in (E4M3FN, E5M2):  # the one NaN that conversions give
+        out.view(np.uint8)[np.isnan(value)] = 0x7F
+    return out
 
 
 def _encode(x: np.ndarray, fmt: Format, saturate: float) -> np.ndarray:

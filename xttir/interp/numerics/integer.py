@@ -96,13 +96,13 @@ def div_signed(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Lanes]:
 
 
 def rem_signed(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Lanes]:
-    """With the sign of `a`. Undefined: b = 0 (the value is a), and INT_MIN % -1 (0)."""
+    """With the sign of `a`. Undefined: b = 0 (the value is -1), and INT_MIN % -1 (0)."""
     if a.dtype == bool:
-        return np.zeros(np.broadcast_shapes(a.shape, b.shape), bool), any_lane(~b | a)
+        return np.broadcast_to(~b, np.broadcast_shapes(a.shape, b.shape)), any_lane(~b | a)
     divisor, bad = _checked_divisor(a, b)
     r = a - _divide_trunc(a, divisor) * divisor
     if bad is not None:
-        r = np.where(b == 0, a, r)
+        r = np.where(b == 0, r.dtype.type(-1), r)
     return r, bad
 
 
@@ -118,12 +118,13 @@ def div_unsigned(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Lanes]:
 
 
 def rem_unsigned(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, Lanes]:
-    """Undefined: b = 0 (the value is a)."""
+    """Undefined: b = 0 (the value has all bits set)."""
     ua, ub = unsigned(a), unsigned(b)
     zero = ub == 0
     if not zero.any():
         return _back(ua - (ua // ub) * ub, a.dtype), None
-    r = np.where(zero, ua, ua % np.where(zero, ub.dtype.type(1), ub))
+    r = ua % np.where(zero, ub.dtype.type(1), ub)
+    r = np.where(zero, np.array(-1, np.int64).astype(r.dtype), r)
     return _back(r, a.dtype), np.broadcast_to(zero, r.shape)
 
 

@@ -23,11 +23,11 @@ def tf32_truncate(a: np.ndarray) -> np.ndarray:
 
 
 def tf32_round(a: np.ndarray) -> np.ndarray:
-    """f32 to tf32, to nearest with ties away from zero (cvt.rna.tf32.f32); NaN and inf stay."""
+    """f32 to tf32, to nearest with ties away from zero (cvt.rna.tf32.f32); NaN is truncated."""
     bits = a.view(np.int32)
     rounded = ((bits + np.int32(0x1000)) & np.int32(-8192)).view(np.float32)
     special = (bits & np.int32(0x7F800000)) == 0x7F800000
-    return np.where(special, a, rounded) if special.any() else rounded
+    return np.where(special, tf32_truncate(a), rounded) if special.any() else rounded
 
 
 def _bf16(a: np.ndarray) -> np.ndarray:

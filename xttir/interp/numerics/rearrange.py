@@ -127,7 +127,7 @@ def histogram(
     inside = (a >= 0) & (a < bins)
     counted = inside if mask is None else inside & mask
     lost = ~inside if mask is None else ~inside & mask
-    bad = any_lane(lost.any(axis=1))
+    bad = any_lane(np.asarray(lost.any(axis=1)))
     keys = np.where(counted, a, bins).astype(np.int64) + np.arange(batch)[:, None] * (bins + 1)
     counts = np.bincount(keys.reshape(-1), minlength=batch * (bins + 1))
     out = counts.reshape(batch, bins + 1)[:, :bins].astype(dtype)
