@@ -465,7 +465,7 @@ def _() -> Iterator[Case]:
             f"{tokens} tokens, {dim} to {inner}, {dtype}",
             lambda x, g, u, d: ops.LigerMLPFunction.apply(x, g, u, d),
             lambda x, g, u, d: (F.silu(x @ g.T) * (x @ u.T)) @ d.T,
-            leaf(tokens, dim, dtype=dtype),
+            leaf(2, tokens // 2, dim, dtype=dtype),
             leaf(inner, dim, dtype=dtype, scale=0.1),
             leaf(inner, dim, dtype=dtype, scale=0.1),
             leaf(dim, inner, dtype=dtype, scale=0.1),

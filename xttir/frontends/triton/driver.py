@@ -198,7 +198,8 @@ def _check_count(module: ModuleOp, kernel: str, arguments: tuple[Any, ...]) -> N
     for op in module.body.block.ops:
         symbol = op.properties.get("sym_name", op.attributes.get("sym_name"))
         if symbol is not None and getattr(symbol, "data", "") == kernel:
-            expected = len(op.regions[0].block.args) if op.regions else 0
+            blocks = op.regions[0].blocks if op.regions else ()
+            expected = len(blocks[0].args) if blocks else 0
             if expected != len(arguments):
                 raise InputError(
                     f"`{kernel}` has {expected} parameters in the IR and got {len(arguments)}"
