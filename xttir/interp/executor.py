@@ -23,6 +23,7 @@ from xttir.interp import progress
 from xttir.interp.affine import Index
 from xttir.interp.control import run_body
 from xttir.interp.effects import Effects, effects_of
+from xttir.interp.heap import keep_freed_memory
 from xttir.interp.launch import (
     Argument,
     DescriptorArg,
@@ -80,6 +81,7 @@ def run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:
     where arguments do not fit the kernel's parameters; faults are in the result.
     """
     begin = time.perf_counter()
+    keep_freed_memory()
     run = _Run(launch, policy)
     result = LaunchResult(counts=run.log.counts, programs=run.programs)
     with np.errstate(all="ignore"):
@@ -142,9 +144,12 @@ class _Run:
         for slot, value in zip(self.plan.function.body.entry.arguments, values, strict=True):
             base[slot] = value
         self.plan.function.prologue.run(first, base)
-        if effects.waits:
-            return self._run_in_turns(machine, base, order, memory)
-        return self._run_in_batches(first, base, order)
+        try:
+            if effects.waits:
+                return self._run_in_turns(machine, base, order, memory)
+            return self._run_in_batches(first, base, order)
+        finally:
+            sanitizer.end()
 
     def _order(self) -> np.ndarray:
         order = np.arange(self.programs, dtype=np.int64)
@@ -167,6 +172,7 @@ class _Run:
         tainted = m.tainted
         for start in range(0, self.programs, size):
             m.pids = order[start : start + size]
+            m.sanitizer.begin_batch(m.pids)
             m.steps = 0
             m.tainted = tainted
             try:

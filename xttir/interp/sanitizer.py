@@ -17,9 +17,11 @@ from xttir.interp.access import WORDS, Access, Piece
 from xttir.interp.launch import Storage
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Region
+from xttir.interp.ownership import Intervals, Ownership
 from xttir.interp.report import ranges_text
 from xttir.interp.shadow import Clocks, Shadow, Tags
 
+_METHODS = {"load": "read", "store": "write", "atomic": "atomic"}
 _DONE = {"load": "loaded", "store": "stored", "atomic": "updated atomically"}
 _PREPOSITION = {"load": "load from", "store": "store to", "atomic": "atomic on"}
 
@@ -42,9 +44,25 @@ class Sanitizer:
         self.tags = Tags(programs, len(sites), Clocks.EPOCH_BITS if clocks is not None else 0)
         self.alone = programs == 1
         self._shadows: dict[int, Shadow] = {}
+        self._owners: dict[int, Ownership] = {}
+        self._fresh: dict[int, tuple[Storage, Intervals]] = {}
+        self.batch = 0
+        self.batch_pids = np.zeros(0, np.int64)
 
     def may_write(self, storage: Storage) -> bool:
         return self.written is None or id(storage) in self.written
+
+    def begin_batch(self, pids: np.ndarray) -> None:
+        """Programs `pids` start; accesses are theirs until the next batch."""
+        self.batch += 1
+        self.batch_pids = pids
+
+    def end(self) -> None:
+        """The launch is over: bring validity up to date."""
+        for storage, intervals in self._fresh.values():
+            if storage.valid is not None:
+                storage.valid = intervals.settle(storage.valid)
+        self._fresh.clear()
 
     # --- races -----------------------------------------------------------------------------------
 
@@ -61,15 +79,17 @@ class Sanitizer:
         m.counts.add("race")
         if self.alone or (verb == "load" and not self.may_write(region.storage)):
             return
-        shadow = self.shadow(region)
-        report = self._race_reporter(m, op, verb, region)
         site = self.site_of[id(op)]
-        if verb == "load":
-            shadow.read(piece, m.pids, site, report)
-        elif verb == "store":
-            shadow.write(piece, m.pids, site, report)
-        else:
-            shadow.atomic(piece, m.pids, site, report)
+        method = _METHODS[verb]
+        key = id(region.storage)
+        report = self._race_reporter(m, op, verb, region)
+        if self.clocks is None and key not in self._shadows:
+            owner = self._owners.setdefault(key, Ownership())
+            if owner.admit(method, piece, m.pids, site, self.batch, self.batch_pids):
+                return
+            del self._owners[key]
+            owner.replay(self.shadow(region), report)
+        getattr(self.shadow(region), method)(piece, m.pids, site, report)
 
     def _race_reporter(
         self, m: Machine, op: Operation, verb: str, region: Region
@@ -206,7 +226,7 @@ class Sanitizer:
     ) -> None:
         """Report elements of `piece` that nobody has written."""
         m.counts.add("init")
-        valid = region.storage.valid
+        valid = self._valid(region.storage)
         if valid is None:
             return
         word, ones = WORDS[piece.itemsize]
@@ -250,13 +270,24 @@ class Sanitizer:
             count=int(lanes.sum()),
         )
 
-    @staticmethod
-    def written_now(region: Region, piece: Piece) -> None:
+    def _valid(self, storage: Storage) -> np.ndarray | None:
+        """Validity of `storage` with everything in it that the launch has written so far."""
+        fresh = self._fresh.pop(id(storage), None)
+        if fresh is not None and storage.valid is not None:
+            storage.valid = fresh[1].settle(storage.valid)
+        return storage.valid
+
+    def written_now(self, region: Region, piece: Piece) -> None:
         """Mark the elements of `piece` as written."""
-        valid = region.storage.valid
-        if valid is not None:
+        storage = region.storage
+        if storage.valid is None:
+            return
+        key = id(storage)
+        if key not in self._fresh:
+            self._fresh[key] = (storage, Intervals())
+        if not self._fresh[key][1].add(piece):
             word, ones = WORDS[piece.itemsize]
-            piece.write(valid, word, ones)
+            piece.write(storage.valid, word, ones)
 
     # --- lanes -----------------------------------------------------------------------------------
 
