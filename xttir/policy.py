@@ -73,13 +73,21 @@ class RunPolicy:
 
 @dataclass
 class CheckCounts:
-    """How many times each check was done, and what was left out, with the reason."""
+    """How many times each check was done, and what was not done, in words.
+
+    `not_done`: what could not be checked, so that the verdict is no more than `unknown`.
+    `left_out`: what was not run on purpose (benchmarks), which is only said.
+    """
 
     done: dict[str, int] = field(default_factory=dict)
     not_done: dict[str, int] = field(default_factory=dict)
+    left_out: dict[str, int] = field(default_factory=dict)
 
     def add(self, check: str, n: int = 1) -> None:
         self.done[check] = self.done.get(check, 0) + n
 
     def skip(self, reason: str, n: int = 1) -> None:
         self.not_done[reason] = self.not_done.get(reason, 0) + n
+
+    def leave_out(self, what: str, n: int = 1) -> None:
+        self.left_out[what] = self.left_out.get(what, 0) + n

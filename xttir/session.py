@@ -126,9 +126,12 @@ class Session:
                 self.counts.add("host")
                 self.faults.append(fault)
 
-    def _unchecked(self, reason: str) -> None:
+    def _unchecked(self, what: str, *, by_choice: bool = False) -> None:
         with self._lock:
-            self.counts.skip(reason)
+            if by_choice:
+                self.counts.leave_out(what)
+            else:
+                self.counts.skip(what)
 
 
 def _preload() -> None:

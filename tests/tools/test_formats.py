@@ -33,7 +33,7 @@ def reports(file: str) -> list[Report]:
         Report(faults=[out_of_bounds(file), race(file), strict(file)], launches=3, programs=9),
         Report(
             policy=RunPolicy().with_checks("-race"),
-            counts=CheckCounts({"bounds": 3}, {"a table": 2}),
+            counts=CheckCounts({"bounds": 3}, {"a table": 2}, {"benchmarks": 1}),
             unsupported=[Problem("op tt.future", place, "hint"), Problem("elsewhere")],
             internal=[Problem("xttir failed")],
         ),
@@ -118,6 +118,7 @@ def test_a_part_of_another_process_arrives_whole(file: str):
     assert [f.key for f in got.faults] == [f.key for f in part.faults] * 2
     assert got.counts.done == {"bounds": 6}
     assert got.counts.not_done == {"a table": 4}
+    assert got.counts.left_out == {"benchmarks": 2}
     assert got.unsupported == part.unsupported * 2
 
 
@@ -128,6 +129,7 @@ def test_exit_codes_follow_the_verdict(file: str):
     only_strict.policy = RunPolicy(strict=True)
     assert only_strict.verdict is Verdict.FAULT
     assert Report(counts=CheckCounts({}, {"a table": 1})).exit_code == 3
+    assert Report(counts=CheckCounts({}, {}, {"benchmarks": 1})).exit_code == 0
 
 
 def test_both_sides_of_a_race_are_threads_of_a_code_flow(file: str):
@@ -177,7 +179,7 @@ def test_paths_below_the_current_directory_are_relative(file: str):
 def test_what_was_not_checked_is_a_notification(file: str):
     run = sarif(reports(file)[2])["runs"][0]
     ids = [n["descriptor"]["id"] for n in run["invocations"][0]["toolExecutionNotifications"]]
-    assert ids.count("not-checked") == 4
+    assert ids.count("not-checked") == 5
     assert ids.count("unsupported") == 2
     assert ids.count("internal-error") == 1
     assert not run["invocations"][0]["executionSuccessful"]

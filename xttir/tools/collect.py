@@ -50,6 +50,7 @@ class Collector:
         self._seconds = session.seconds
         self._done = dict(session.counts.done)
         self._not_done = dict(session.counts.not_done)
+        self._left_out = dict(session.counts.left_out)
 
     def take(self) -> Report:
         """What the session found since the last `take`."""
@@ -61,6 +62,7 @@ class Collector:
             counts=CheckCounts(
                 _less(session.counts.done, self._done),
                 _less(session.counts.not_done, self._not_done),
+                _less(session.counts.left_out, self._left_out),
             ),
             launches=len(session.launches) - self._launches,
             programs=session.programs - self._programs,

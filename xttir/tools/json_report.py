@@ -129,6 +129,7 @@ def part_to_json(report: Report) -> dict[str, Any]:
         "faults": [fault_to_json(f) for f in report.faults],
         "done": dict(report.counts.done),
         "not_done": dict(report.counts.not_done),
+        "left_out": dict(report.counts.left_out),
         "launches": report.launches,
         "programs": report.programs,
         "seconds": report.seconds,
@@ -142,7 +143,7 @@ def part_to_json(report: Report) -> dict[str, Any]:
 def part_from_json(data: dict[str, Any]) -> Report:
     return Report(
         faults=[fault_from_json(f) for f in data["faults"]],
-        counts=CheckCounts(dict(data["done"]), dict(data["not_done"])),
+        counts=CheckCounts(dict(data["done"]), dict(data["not_done"]), dict(data["left_out"])),
         launches=data["launches"],
         programs=data["programs"],
         seconds=data["seconds"],

@@ -114,6 +114,8 @@ class Report:
             self.counts.add(check, n)
         for reason, n in other.counts.not_done.items():
             self.counts.skip(reason, n)
+        for what, n in other.counts.left_out.items():
+            self.counts.leave_out(what, n)
         for name, n in other.tests.items():
             self.tests[name] = self.tests.get(name, 0) + n
 
@@ -147,6 +149,8 @@ class Report:
         ]
         for reason, n in self.counts.not_done.items():
             out.append({"what": reason, "reason": "could not be checked", "count": n})
+        for what, n in self.counts.left_out.items():
+            out.append({"what": what, "reason": "left out by choice", "count": n})
         for problem in self.unsupported:
             out.append({"what": problem.what, "reason": "unsupported", "count": 1})
         return out

@@ -127,11 +127,12 @@ class Launcher:
             ) from None
 
     def _launch(self, grid: tuple[int, int, int], arguments: Any, site: Site) -> Launch:
-        if self.module is None:
-            self.module = self.kernel.ir
-            _check_count(self.module, self.name, arguments)
+        module = self.module
+        if module is None:
+            module = self.module = self.kernel.ir
+            _check_count(module, self.name, arguments)
         return Launch(
-            module=self.module,
+            module=module,
             kernel=self.name,
             grid=grid,
             arguments=arguments,
@@ -334,7 +335,7 @@ def skip_benchmarks(run: Callable[..., Any]) -> Callable[..., Any]:
     def wrapped(self: Any, *args: Any, return_df: bool = False, **kwargs: Any) -> Any:
         if return_df or os.environ.get("XTTIR_BENCHMARKS", "0") not in ("", "0"):
             return run(self, *args, return_df=return_df, **kwargs)
-        state.current().on_unchecked(BENCHMARKS)
+        state.current().on_unchecked(BENCHMARKS, by_choice=True)
         return None
 
     return wrapped

@@ -16,7 +16,7 @@ from xttir.diagnostics import Fault
 from xttir.interp.launch import Launch
 
 
-def _ignore(_: Any) -> None:
+def _ignore(_: Any, **details: Any) -> None:
     pass
 
 
@@ -24,14 +24,15 @@ def install(
     cc: int,
     on_launch: Callable[[Launch], Any],
     on_fault: Callable[[Fault], Any] = _ignore,
-    on_unchecked: Callable[[str], Any] = _ignore,
+    on_unchecked: Callable[..., Any] = _ignore,
 ) -> None:
     """Make this process look like one with a GPU of compute capability `cc` (90 is a H100).
 
     `on_launch` is called for every launch, in the thread that launches, and runs it; what it raises
     reaches the user's code. `on_fault` hears of launches that the driver would refuse, before the
     exception a GPU raises is raised. `on_unchecked` hears, in words, of code that runs without
-    being checked. Raises RuntimeError if installed already.
+    being checked (`by_choice=True`: that is not run, on purpose). Raises RuntimeError if installed
+    already.
     """
     from xttir.frontends.triton import state
     from xttir.frontends.triton.devices import device_for

@@ -20,7 +20,7 @@ class State:
     device: Device
     on_launch: Callable[[Launch], Any]
     on_fault: Callable[[Fault], Any]
-    on_unchecked: Callable[[str], Any]
+    on_unchecked: Callable[..., Any]
     patches: Patches = field(default_factory=Patches)
     launches: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
