@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import ml_dtypes
 import numpy as np
 
+from xttir.interp.numerics import half
+
 F16 = np.dtype(np.float16)
 F32 = np.dtype(np.float32)
 F64 = np.dtype(np.float64)
@@ -110,7 +112,8 @@ def widen(a: np.ndarray) -> np.ndarray:
     if dtype.itemsize == 1:
         return np.take(_table(dtype), a.view(np.uint8))
     if dtype == F16 and a.size >= _SMALL:
-        return _widen_f16(a)
+        fast = half.widen(a)
+        return _widen_f16(a) if fast is None else fast
     return a.astype(np.float32)
 
 
@@ -244,7 +247,8 @@ def narrow(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if dtype == x.dtype:
         return x
     if dtype == F16 and x.dtype == F32 and x.size >= _SMALL:
-        return _narrow_f16(x)
+        fast = half.narrow(x)
+        return _narrow_f16(x) if fast is None else fast
     if dtype in (F64, F32, F16) or (dtype == BF16 and x.dtype == F32):
         return x.astype(dtype)
     return round_to(x, dtype)
