@@ -31,13 +31,16 @@ class Recorder:
         if self.run is not None:
             self.run(launch)
 
+    def on_unchecked(self, reason: str, by_choice: bool = False) -> None:
+        self.unchecked.append(reason)
+
 
 @pytest.fixture
 def gpu(request: pytest.FixtureRequest) -> Iterator[Recorder]:
     """A fake H100 (or the capability given as the fixture's parameter) that records launches."""
     recorder = Recorder()
     cc = getattr(request, "param", 90)
-    install(cc, recorder.on_launch, recorder.faults.append, recorder.unchecked.append)
+    install(cc, recorder.on_launch, recorder.faults.append, recorder.on_unchecked)
     try:
         yield recorder
     finally:

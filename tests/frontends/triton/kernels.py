@@ -42,9 +42,7 @@ def device_descriptor(a, M, N, B: tl.constexpr):
 
 
 @triton.jit
-def matmul(
-    a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr
-):
+def matmul(a, b, c, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr, STAGES: tl.constexpr):
     i, j, k = tl.arange(0, BM), tl.arange(0, BN), tl.arange(0, BK)
     acc = tl.zeros((BM, BN), tl.float32)
     for t in tl.range(0, K, BK, num_stages=STAGES):
@@ -57,7 +55,10 @@ def matmul(
 @triton.jit
 def row_sum(x, o, N, B: tl.constexpr):
     i = tl.arange(0, B)
-    tl.store(o + tl.program_id(0), tl.sum(tl.load(x + tl.program_id(0) * N + i, mask=i < N, other=0.0), 0))
+    tl.store(
+        o + tl.program_id(0),
+        tl.sum(tl.load(x + tl.program_id(0) * N + i, mask=i < N, other=0.0), 0),
+    )
 
 
 @triton.jit

@@ -31,9 +31,7 @@ def matmul(m: int, n: int, k: int, stages: int, **options: int) -> object:
     return kernels.matmul[(1,)](a, b, c, 2 * k, **blocks, **options)
 
 
-def test_stops_after_ttir(
-    gpu: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stops_after_ttir(gpu: Recorder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TRITON_CACHE_DIR", str(tmp_path))
     x = torch.zeros(16, device="cuda")
     kernel = kernels.add[(1,)](x, x, 16, B=16)
@@ -126,7 +124,7 @@ def test_the_bound_holds_for_reductions(gpu: Recorder, block: int) -> None:
 
 def test_out_of_shared_memory(gpu: Recorder) -> None:
     for _ in range(2):
-        with pytest.raises(OutOfResources, match="shared memory, Required: 524288, .*232448"):
+        with pytest.raises(OutOfResources, match=r"shared memory, Required: 524288, .*232448"):
             matmul(256, 256, 128, 4)
     assert gpu.launches == []
     assert [fault.kind for fault in gpu.faults] == [Kind.RESOURCE] * 2
@@ -255,9 +253,7 @@ def test_full_compile_is_the_stock_one(gpu: Recorder) -> None:
     kernel = kernels.add[(1,)](x, x, 16, B=16, num_warps=2)
     assert kernel.full().metadata.num_warps == 2
     with xcompile.full_compile():
-        stock = triton.compile(
-            kernel.src, target=kernel.metadata.target, options={"num_warps": 2}
-        )
+        stock = triton.compile(kernel.src, target=kernel.metadata.target, options={"num_warps": 2})
     assert stock.asm["ptx"] == kernel.asm["ptx"]
     assert stock.hash == kernel.full().hash != kernel.hash
     assert not any(k.startswith("xttir") for k in stock.metadata._fields)

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import collections
 import time
-
+from pathlib import Path
 
 import ml_dtypes
 import numpy as np
 import pytest
 import torch
 import triton
+from triton.tools.tensor_descriptor import TensorDescriptor
+
 from tests.frontends.triton import kernels
 from tests.frontends.triton.conftest import Recorder
-from triton.tools.tensor_descriptor import TensorDescriptor
 from xttir.frontends.triton import storage
 from xttir.frontends.triton.launch import tensor_argument
 from xttir.interp.launch import DescriptorArg, ScalarArg, TensorArg
@@ -70,7 +71,7 @@ def test_site_and_numbering(gpu: Recorder) -> None:
     assert site is not None
     assert site.file == __file__
     assert site.function == "test_site_and_numbering"
-    line = open(__file__).read().splitlines()[site.line - 1]
+    line = Path(__file__).read_text().splitlines()[site.line - 1]
     assert "kernels.add[(1,)]" in line
 
 
@@ -110,7 +111,7 @@ def test_declared_types_wrap_as_in_c(gpu: Recorder) -> None:
 
 
 def test_tuples(gpu: Recorder) -> None:
-    pair = collections.namedtuple("pair", "x y")  # noqa: PYI024
+    pair = collections.namedtuple("pair", "x y")
     x = cuda(4)
     kernels.nested[(1,)](x, (x[1:], pair(5, 7)), B=2)
     assert [a.name for a in gpu.launches[0].arguments] == ["p", "t.0", "t.1.0", "t.1.1"]

@@ -150,11 +150,11 @@ def test_autograd_and_optimiser() -> None:
 
     class Probe(torch.autograd.Function):
         @staticmethod
-        def forward(ctx, x):  # noqa: ANN001, ANN205
+        def forward(ctx, x):
             return x * 1
 
         @staticmethod
-        def backward(ctx, g):  # noqa: ANN001, ANN205
+        def backward(ctx, g):
             devices.append(g.device)
             return torch.empty_like(g).copy_(g)
 

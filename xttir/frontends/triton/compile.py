@@ -65,7 +65,7 @@ class XttirBackend(CUDABackend):
     """Triton's NVIDIA backend, stopped once there is an IR to run."""
 
     def hash(self) -> str:
-        """Part of the cache key. The stock key asks ptxas for its version, which costs a process."""
+        """Part of the cache key. (The stock one starts ptxas to ask for its version.)"""
         if _FULL.get():
             return super().hash()
         return f"xttir-{__version__}-{self.target.arch}"
@@ -123,7 +123,10 @@ class LazyAsm(triton_compiler.AsmDict):
         return dict.__contains__(self, key) or key in self.LATER
 
     def get(self, key: str, default: Any = None) -> Any:
-        return self[key] if key in self else default
+        try:
+            return self[key]
+        except KeyError:
+            return default
 
     def keys(self) -> Any:
         self._fill()
@@ -235,7 +238,8 @@ class XttirKernel(triton_compiler.CompiledKernel):
             raise
         finally:
             self.taking_bounds = False
-        self._run.bind(self)
+        launcher: Any = self._run
+        launcher.bind(self)
 
     def _refuse(self, error: OutOfResources, *args: Any, **kwargs: Any) -> None:
         """What a launch does once the kernel was found not to fit."""

@@ -27,11 +27,12 @@ class _GeneratorType(type(_Original)):
 class Generator(_Original, metaclass=_GeneratorType):
     """`torch.Generator` that may be on the GPU; it draws the CPU's numbers."""
 
+    _on_cuda: bool
+
     def __new__(cls, device: Any = None) -> Any:
-        if device is None:
-            device = "cpu"
         cuda = torch_cuda.is_cuda_device(device)
-        self = super().__new__(cls, "cpu" if cuda else device)
+        make: Any = super().__new__
+        self = make(cls, "cpu" if cuda or device is None else device)
         self._on_cuda = cuda
         return self
 

@@ -22,19 +22,17 @@ _ids = itertools.count(0x10)
 
 
 class Stream:
-    """`torch.cuda.Stream`."""
+    """`torch.cuda.Stream`. `handle`: the number of a stream that exists already."""
 
-    def __new__(cls, device: Any = None, priority: int = 0, **kwargs: Any) -> Any:
-        self = super().__new__(cls)
-        self.cuda_stream = kwargs.get("stream_ptr", next(_ids))
+    device_index = 0
+    device_type = 1
+
+    def __init__(
+        self, device: Any = None, priority: int = 0, *, handle: int | None = None, **_: Any
+    ):
+        self.cuda_stream = next(_ids) if handle is None else handle
         self.priority = priority
         self.device = torch.device("cuda", 0)
-        self.device_index = 0
-        self.device_type = 1
-        return self
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        pass
 
     @property
     def stream_id(self) -> int:
@@ -88,11 +86,11 @@ class Stream:
 class ExternalStream(Stream):
     """`torch.cuda.ExternalStream`: a stream by its handle."""
 
-    def __new__(cls, stream_ptr: int, device: Any = None, **kwargs: Any) -> Any:
-        return super().__new__(cls, device, stream_ptr=stream_ptr)
+    def __init__(self, stream_ptr: int, device: Any = None, **_: Any):
+        super().__init__(device, handle=stream_ptr)
 
 
-DEFAULT = Stream(stream_ptr=0)
+DEFAULT = Stream(handle=0)
 
 
 def current_stream(device: Any = None) -> Stream:

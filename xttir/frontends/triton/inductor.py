@@ -9,16 +9,20 @@ is counted as not checked.
 
 from __future__ import annotations
 
+import functools
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
 
-from xttir.frontends.triton import state, storage
+from xttir.frontends.triton import state, storage, torch_cuda, uninit
 from xttir.frontends.triton.patches import Patches
 
 EAGER = "compiled by Inductor, run eagerly"
+
+_REMEMBERING = ("torch.utils._triton", "torch._inductor.utils")
 
 _CONFIG = {
     # Workers and caches would carry our stand-ins to where they do not belong.
@@ -67,14 +71,53 @@ class _Lent:
         if self.ready:
             return
         self.ready = True
-        self.patches.set(torch._C._dynamo.guards, "_empty_strided_cuda", _empty_strided_cuda)
+        _retarget_interface(self.patches)
+        _forget_answers()
+        self.patches.on_undo(_forget_answers)
+        from torch._C._dynamo import guards
         from torch._inductor.runtime import benchmarking
+
+        self.patches.set(guards, "_empty_strided_cuda", _empty_strided_cuda)
 
         for kind in vars(benchmarking).values():
             if isinstance(kind, type) and issubclass(kind, benchmarking.Benchmarker):
                 for name in ("benchmark", "benchmark_gpu", "benchmark_cpu"):
                     if name in vars(kind):
                         self.patches.set(kind, name, _benchmark)
+
+
+def _retarget_interface(patches: Patches) -> None:
+    """Dynamo's view of `torch.cuda` holds the functions that stood there when it was imported."""
+    from torch._dynamo import device_interface
+
+    interface = device_interface.CudaInterface
+    for name, value in list(vars(interface).items()):
+        inner = {"exchange_device": "_exchange_device", "maybe_exchange_device": "_exchange_device"}
+        function = getattr(torch.cuda, inner.get(name, name), None)
+        if isinstance(value, staticmethod) and function is not None:
+            if value.__func__.__module__ != device_interface.__name__:
+                patches.set(interface, name, staticmethod(function))
+        elif name in ("Event", "Stream", "device"):
+            patches.set(interface, name, function)
+    patches.set(interface, "get_raw_stream", staticmethod(torch._C._cuda_getCurrentRawStream))
+    patches.set(device_interface, "_device_initialized", False)
+    device_interface.caching_worker_device_properties.pop("cuda", None)
+
+
+def _forget_answers() -> None:
+    """Clear what torch remembers about whether there is a GPU and which."""
+    hints = sys.modules.get("torch._inductor.runtime.hints")
+    answers = [getattr(getattr(hints, "DeviceProperties", None), "create", None)]
+    for name in _REMEMBERING:
+        if name in sys.modules:
+            answers += vars(sys.modules[name]).values()
+    for answer in answers:
+        clear = getattr(answer, "cache_clear", None)
+        if callable(clear):
+            clear()
+    interface = sys.modules.get("torch._dynamo.device_interface")
+    if interface is not None:
+        interface.caching_worker_device_properties.pop("cuda", None)
 
 
 def _benchmark(self: Any, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> float:
@@ -89,9 +132,33 @@ def _empty_strided_cuda(size: Any, stride: Any, dtype: torch.dtype) -> torch.Ten
     return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
 
+def _teach_dynamo(names: Iterable[str]) -> None:
+    """Give torch's functions and our wrappers of them one rule: Dynamo knows functions by identity
+    and makes its table once, of whichever it finds then."""
+    from torch._dynamo.trace_rules import get_torch_obj_rule_map
+
+    rules = get_torch_obj_rule_map()
+    for name in names:
+        function, same = getattr(torch, name, None), []
+        while function is not None:
+            same.append(function)
+            function = getattr(function, "__wrapped__", None)
+        rule = next((rules[f] for f in same if f in rules), None)
+        if rule is not None:
+            rules.update(dict.fromkeys(same, rule))
+
+
 def install(patches: Patches) -> None:
-    """Wrap the backend that `torch.compile` calls for each graph."""
+    """Wrap `torch.compile`, and the backend that it calls for each graph."""
     lent = _Lent(patches)
+    torch_compile = torch.compile
+
+    @functools.wraps(torch_compile)
+    def compile(*args: Any, **kwargs: Any) -> Any:
+        _teach_dynamo((*torch_cuda.WRAPPED_FUNCTIONS, *uninit.FUNCTIONS))
+        return torch_compile(*args, **kwargs)
+
+    patches.set(torch, "compile", compile)
     wrapper = torch._TorchCompileInductorWrapper
     original = wrapper.__call__
 
@@ -120,8 +187,6 @@ def install(patches: Patches) -> None:
     patches.set(wrapper, "__call__", compile_graph)
 
     def forget() -> None:
-        import sys
-
         if "torch._dynamo" in sys.modules:
             torch._dynamo.reset_code_caches()
 

@@ -57,8 +57,9 @@ POINTER_DTYPES: dict[str, np.dtype] = {
     "fp8e4b8": np.dtype(ml_dtypes.float8_e4m3fnuz),
     "fp8e5b16": np.dtype(ml_dtypes.float8_e5m2fnuz),
     "fp8e4b15": np.dtype(ml_dtypes.float8_e4m3b11fnuz),
-    **{f"{p}{n}": np.dtype(f"{q}int{n}") for p, q in (("i", ""), ("u", "u")) for n in (8, 16, 32, 64)},
-}  # fmt: skip
+    **{f"i{n}": np.dtype(f"int{n}") for n in (8, 16, 32, 64)},
+    **{f"u{n}": np.dtype(f"uint{n}") for n in (8, 16, 32, 64)},
+}
 """Element types by the names that Triton's signatures use ("*fp16")."""
 
 CPU_TENSOR = "Pointer argument cannot be accessed from Triton (cpu tensor?)"
@@ -112,7 +113,7 @@ def tensor_argument(name: str, tensor: torch.Tensor, dtype: np.dtype | None = No
     if record.pending or record.valid is not None:
         uninit.refresh(record, tensor)
     own = NUMPY_DTYPES[tensor.dtype]
-    offset = tensor.storage_offset() * own.itemsize
+    offset = int(tensor.storage_offset()) * own.itemsize
     shape, strides = tuple(tensor.shape), tensor.stride()
     if dtype is not None and dtype.itemsize != own.itemsize:
         shape, strides = _as_elements(shape, strides, own.itemsize, dtype.itemsize)

@@ -75,7 +75,7 @@ def memory_view(address: int, nbytes: int) -> np.ndarray:
     """uint8[nbytes] over the memory at `address`; the caller sees to it that it stays alive."""
     if not nbytes or not address:
         return np.empty(0, np.uint8)
-    return np.frombuffer((ctypes.c_ubyte * nbytes).from_address(address), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_ubyte * nbytes).from_address(address))
 
 
 def _died(key: int, record_ref: weakref.ref[TorchStorage]) -> None:

@@ -52,6 +52,9 @@ _PROPAGATE_FUNCTIONS = (
     "concat", "repeat_interleave", "tril", "triu", "outer", "flip", "roll",
 )  # fmt: skip
 
+WRAPPED_FUNCTIONS = (*FACTORIES, *LIKE, *CONVERTING, *_PROPAGATE_FUNCTIONS)
+"""What is replaced in `torch` itself."""
+
 
 def is_cuda_device(device: Any) -> bool:
     """Whether `device`, as a user writes it, names the GPU. Integers are GPU indices."""
@@ -272,7 +275,7 @@ def _to(self: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
     if _compiling() or not _is_ordinary(self):
         return _original_to(self, *args, **kwargs)
     device, rest = kwargs.get("device"), args
-    if args and isinstance(args[0], torch.Tensor) or "other" in kwargs:
+    if (args and isinstance(args[0], torch.Tensor)) or "other" in kwargs:
         other = args[0] if args else kwargs.pop("other")
         device, rest = other.device, args[1:]
         kwargs["dtype"] = other.dtype
