@@ -125,6 +125,17 @@ class Box:
             self._dense = value
         return self._dense
 
+    def holds_everywhere(self) -> bool:
+        """Whether the mask is true in every lane of every program."""
+        if self.empty is not None and self.empty.any():
+            return False
+        for low, high, extent in zip(self.lo, self.hi, self.shape, strict=True):
+            if low > 0 if isinstance(low, int) else (low > 0).any():
+                return False
+            if high < extent if isinstance(high, int) else (high < extent).any():
+                return False
+        return True
+
     def take(self, programs: np.ndarray) -> Box:
         def pick(bound: Bound) -> Bound:
             return bound if isinstance(bound, int) or bound.size == 1 else bound[programs]

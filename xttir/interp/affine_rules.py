@@ -1,6 +1,7 @@
 """Which ops keep integers, masks and pointers in their lazy forms (`interp.affine`).
 
-A rule gives the result, or None to have the op's ordinary implementation run on arrays. Rules of
+A rule is made once per op (attributes and types are looked up then) and called with operands; it
+gives the result, or None to have the op's ordinary implementation run on arrays. Rules of
 sums and products also watch for offsets that wrap: a result that leaves its type is computed with
 wrap-around, as the device does, and marked (`interp.taint`) so that an address made of it is
 reported.
@@ -26,42 +27,56 @@ from xttir.interp.types import numpy_dtype, shape_of
 
 _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 
+Rule = Callable[[Machine, Sequence[Any]], Any]
 
-def _pair(op: Operation, args: Sequence[Any]) -> tuple[Index | None, Index | None]:
+
+def _sum(sign: int) -> Callable[[Operation], Rule]:
+    what = "sum" if sign == 1 else "difference"
+
+    def build(op: Operation) -> Rule:
+        shape = shape_of(op.operands[0].type)
+
+        def rule(m: Machine, args: Sequence[Any]) -> Any:
+            a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
+            if a is not None and b is not None:
+                result = affine.add(a, b, a.dtype, sign)
+                if result is not None:
+                    return result
+            return _checked(m, op, args, what)
+
+        return rule
+
+    return build
+
+
+def _product(op: Operation) -> Rule:
     shape = shape_of(op.operands[0].type)
-    return affine.as_index(args[0], shape), affine.as_index(args[1], shape)
 
-
-def _sum(sign: int) -> Callable[[Machine, Operation, Sequence[Any]], Any]:
-    def rule(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
-        a, b = _pair(op, args)
+    def rule(m: Machine, args: Sequence[Any]) -> Any:
+        a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
         if a is not None and b is not None:
-            result = affine.add(a, b, a.dtype, sign)
+            result = affine.mul(a, b, a.dtype)
             if result is not None:
                 return result
-        return _checked(m, op, args, "sum" if sign == 1 else "difference")
+        return _checked(m, op, args, "product")
 
     return rule
 
 
-def _product(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
-    a, b = _pair(op, args)
-    if a is not None and b is not None:
-        result = affine.mul(a, b, a.dtype)
-        if result is not None:
-            return result
-    return _checked(m, op, args, "product")
+def _shift_left(op: Operation) -> Rule:
+    shape = shape_of(op.operands[0].type)
 
+    def rule(m: Machine, args: Sequence[Any]) -> Any:
+        a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
+        if a is None or b is None or any(b.strides):
+            return None
+        amount = affine.uniform(b.base)
+        if amount is None or not 0 <= amount < 8 * a.dtype.itemsize - 1:
+            return None
+        factor = Index(np.array([1 << amount], np.int64), b.strides, b.shape, b.dtype)
+        return affine.mul(a, factor, a.dtype)
 
-def _shift_left(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
-    a, b = _pair(op, args)
-    if a is None or b is None or any(b.strides):
-        return None
-    amount = affine.uniform(b.base)
-    if amount is None or not 0 <= amount < 8 * a.dtype.itemsize - 1:
-        return None
-    factor = Index(np.array([1 << amount], np.int64), b.strides, b.shape, b.dtype)
-    return affine.mul(a, factor, a.dtype)
+    return rule
 
 
 def _checked(m: Machine, op: Operation, args: Sequence[Any], what: str) -> Any:
@@ -104,93 +119,126 @@ def _wraps64(what: str, a: np.ndarray, b: np.ndarray, result: np.ndarray) -> np.
     return near & ((estimate > 2.0**64) | (result // safe != b) | (result % safe != 0))
 
 
-def _quotient(remainder: bool) -> Callable[[Machine, Operation, Sequence[Any]], Any]:
-    def rule(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
-        a, b = _pair(op, args)
+def _quotient(remainder: bool) -> Callable[[Operation], Rule]:
+    def build(op: Operation) -> Rule:
+        shape = shape_of(op.operands[0].type)
+
+        def rule(m: Machine, args: Sequence[Any]) -> Any:
+            a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
+            if a is None or b is None:
+                return None
+            return affine.divide(a, b, a.dtype, remainder)
+
+        return rule
+
+    return build
+
+
+def _cast(unsigned: bool) -> Callable[[Operation], Rule]:
+    def build(op: Operation) -> Rule:
+        shape = shape_of(op.operands[0].type)
+        dtype = numpy_dtype(op.results[0].type)
+        boolean = dtype == np.bool_
+
+        def rule(m: Machine, args: Sequence[Any]) -> Any:
+            a = affine.as_index(args[0], shape)
+            return None if a is None or boolean else affine.cast(a, dtype, unsigned)
+
+        return rule
+
+    return build
+
+
+def _compare(op: Operation) -> Rule:
+    assert isinstance(op, arith.CmpiOp)
+    shape = shape_of(op.operands[0].type)
+    predicate = _PREDICATES[op.predicate.value.data]
+
+    def rule(m: Machine, args: Sequence[Any]) -> Any:
+        a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
         if a is None or b is None:
             return None
-        return affine.divide(a, b, a.dtype, remainder)
+        return affine.compare(a, b, predicate)
 
     return rule
 
 
-def _cast(unsigned: bool) -> Callable[[Machine, Operation, Sequence[Any]], Any]:
-    def rule(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
-        a = affine.as_index(args[0], shape_of(op.operands[0].type))
-        if a is None:
-            return None
-        dtype = numpy_dtype(op.results[0].type)
-        return None if dtype == np.bool_ else affine.cast(a, dtype, unsigned)
-
-    return rule
-
-
-def _compare(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
-    assert isinstance(op, arith.CmpiOp)
-    a, b = _pair(op, args)
-    if a is None or b is None:
-        return None
-    return affine.compare(a, b, _PREDICATES[op.predicate.value.data])
-
-
-def _and(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
-    if type(args[0]) is not Box and type(args[1]) is not Box:
-        return None
+def _and(op: Operation) -> Rule:
     shape = shape_of(op.operands[0].type)
-    a, b = affine.as_box(args[0], shape), affine.as_box(args[1], shape)
-    return None if a is None or b is None else affine.intersect(a, b)
+
+    def rule(m: Machine, args: Sequence[Any]) -> Any:
+        if type(args[0]) is not Box and type(args[1]) is not Box:
+            return None
+        a, b = affine.as_box(args[0], shape), affine.as_box(args[1], shape)
+        return None if a is None or b is None else affine.intersect(a, b)
+
+    return rule
 
 
-def _select(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
-    """Pointers; everything else is arrays."""
-    condition, a, b = args
-    if type(a) is not Pointer:
-        return None
-    flag = dense(condition)
+def _select(op: Operation) -> Rule:
+    """Masks that hold everywhere choose without looking; pointers are chosen by offset."""
     shape = shape_of(op.results[0].type)
-    flag = flag.reshape(flag.shape[:1] + (1,) * len(shape)) if flag.ndim == 1 else flag
-    if a.region is b.region:
-        return Pointer(a.region, np.where(flag, a.dense_offset(), b.dense_offset()))
-    return Pointer(None, np.where(flag, a.addresses(), b.addresses()))
+
+    def rule(m: Machine, args: Sequence[Any]) -> Any:
+        condition, a, b = args
+        if type(condition) is Box and condition.holds_everywhere():
+            return a
+        if type(a) is not Pointer:
+            return None
+        flag = dense(condition)
+        flag = flag.reshape(flag.shape[:1] + (1,) * len(shape)) if flag.ndim == 1 else flag
+        if a.region is b.region:
+            return Pointer(a.region, np.where(flag, a.dense_offset(), b.dense_offset()))
+        return Pointer(None, np.where(flag, a.addresses(), b.addresses()))
+
+    return rule
 
 
-def _bitcast(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
-    return args[0] if type(args[0]) is Pointer else None
+def _bitcast(op: Operation) -> Rule:
+    return lambda m, args: args[0] if type(args[0]) is Pointer else None
 
 
-def _transpose(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
+def _transpose(op: Operation) -> Rule:
     assert isinstance(op, tt.TransOp)
-    (value,) = args
     order = [int(k) for k in op.order.get_values()]
-    if type(value) is Index:
-        return affine.permute(value, order)
-    if type(value) is Box:
-        return affine.permute_box(value, order)
-    if type(value) is Pointer:
-        offset = value.offset
-        if type(offset) is Index:
-            return Pointer(value.region, affine.permute(offset, order))
-        return Pointer(value.region, offset.transpose(0, *(k + 1 for k in order)))
-    return None
+
+    def rule(m: Machine, args: Sequence[Any]) -> Any:
+        (value,) = args
+        if type(value) is Index:
+            return affine.permute(value, order)
+        if type(value) is Box:
+            return affine.permute_box(value, order)
+        if type(value) is Pointer:
+            offset = value.offset
+            if type(offset) is Index:
+                return Pointer(value.region, affine.permute(offset, order))
+            return Pointer(value.region, offset.transpose(0, *(k + 1 for k in order)))
+        return None
+
+    return rule
 
 
-def _reshape(m: Machine, op: Operation, args: Sequence[Any]) -> Any:
+def _reshape(op: Operation) -> Rule:
     """Pointers, and integers where only unit axes come and go."""
-    (value,) = args
-    shape = shape_of(op.results[0].type)
-    index = value.offset if type(value) is Pointer else value
-    if type(index) is Index and [n for n in index.shape if n > 1] == [n for n in shape if n > 1]:
-        strides = iter(s for s, n in zip(index.strides, index.shape, strict=True) if n > 1)
-        moved = Index(
-            index.base, tuple(next(strides) if n > 1 else 0 for n in shape), shape, index.dtype
-        )
-        return Pointer(value.region, moved) if type(value) is Pointer else moved
-    if type(value) is Pointer:
-        source = shape_of(op.operands[0].type)
-        offset = value.dense_offset()
-        full = np.broadcast_to(offset, (offset.shape[0], *source))
-        return Pointer(value.region, full.reshape(offset.shape[0], *shape))
-    return None
+    shape, source = shape_of(op.results[0].type), shape_of(op.operands[0].type)
+    squeezed = [n for n in shape if n > 1] == [n for n in source if n > 1]
+
+    def rule(m: Machine, args: Sequence[Any]) -> Any:
+        (value,) = args
+        index = value.offset if type(value) is Pointer else value
+        if type(index) is Index and squeezed:
+            strides = iter(s for s, n in zip(index.strides, source, strict=True) if n > 1)
+            moved = Index(
+                index.base, tuple(next(strides) if n > 1 else 0 for n in shape), shape, index.dtype
+            )
+            return Pointer(value.region, moved) if type(value) is Pointer else moved
+        if type(value) is Pointer:
+            offset = value.dense_offset()
+            full = np.broadcast_to(offset, (offset.shape[0], *source))
+            return Pointer(value.region, full.reshape(offset.shape[0], *shape))
+        return None
+
+    return rule
 
 
 def register(implementations: Implementations) -> None:

@@ -44,7 +44,7 @@ from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
 from xttir.interp.types import element_type, numpy_dtype
 from xttir.policy import RunPolicy
 
-BATCH_ELEMENTS = 1 << 18
+BATCH_ELEMENTS = 1 << 19
 """Elements of the widest value of a batch: a few of them fit the level-2 cache."""
 
 MAX_BATCH = 4096

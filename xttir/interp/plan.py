@@ -28,7 +28,8 @@ from xttir.interp.types import element_type
 
 Frame = list[Any]
 Step = Callable[[Machine, Frame], None]
-AffineRule = Callable[[Machine, Operation, Sequence[Any]], Any]
+AffineRule = Callable[[Machine, Sequence[Any]], Any]
+Lowered = Callable[[Machine, Sequence[Any]], tuple[Any, ...]]
 ControlBuilder = Callable[["Compiler", Operation, tuple[int, ...], tuple[int, ...]], Step]
 
 
@@ -102,7 +103,9 @@ class Implementations:
     def __init__(self, later: Mapping[str, tuple[str, str]] | None = None) -> None:
         self._later = dict(later or {})
         self.impls: dict[type[Operation], tuple[InterpreterFunctions, Any]] = {}
-        self.rules: dict[type[Operation], AffineRule] = {}
+        self.rules: dict[type[Operation], Callable[[Any], AffineRule]] = {}
+        self.lowered: dict[type[Operation], Callable[[Any], Lowered]] = {}
+        """Hot ops: op -> what runs it, with attributes and types looked up once."""
         self.control: dict[type[Operation], ControlBuilder] = {}
 
     def register(self, functions: InterpreterFunctions) -> None:
@@ -208,10 +211,14 @@ class Compiler:
         if found is None:
             return _unsupported(op)
         functions, impl = found
-        rule = self.implementations.rules.get(type(op))
+        lower = self.implementations.lowered.get(type(op))
+        if lower is not None:
+            return _step(op, ins, outs, lower(op))
+        make_rule = self.implementations.rules.get(type(op))
+        rule = make_rule(op) if make_rule is not None else None
         lazy = type(op) in getattr(functions, "lazy", ())
         thick = () if lazy else tuple(n for n, v in enumerate(op.operands) if _may_be_lazy(v))
-        return _plain_step(op, ins, outs, functions, impl, rule, thick)
+        return _step(op, ins, outs, _plain(op, functions, impl, rule, thick))
 
 
 def _unsupported(op: Operation) -> Step:
@@ -223,18 +230,18 @@ def _unsupported(op: Operation) -> Step:
     return run
 
 
-def _plain_step(
+def _plain(
     op: Operation,
-    ins: tuple[int, ...],
-    outs: tuple[int, ...],
     functions: InterpreterFunctions,
     impl: Any,
     rule: AffineRule | None,
     thick: tuple[int, ...],
-) -> Step:
+) -> Lowered:
+    """What runs `op`: its affine rule, else its implementation on dense operands."""
+
     def call(m: Machine, args: Sequence[Any]) -> tuple[Any, ...]:
         if rule is not None:
-            result = rule(m, op, args)
+            result = rule(m, args)
             if result is not None:
                 return (result,)
         if thick:
@@ -243,6 +250,10 @@ def _plain_step(
                 args[n] = dense(args[n])
         return impl(functions, m, op, tuple(args)).values
 
+    return call
+
+
+def _step(op: Operation, ins: tuple[int, ...], outs: tuple[int, ...], call: Lowered) -> Step:
     def run(m: Machine, frame: Frame) -> None:
         args = [frame[i] for i in ins]
         if m.tainted and any(type(a) is Tainted for a in args):

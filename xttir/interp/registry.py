@@ -30,14 +30,12 @@ def register_dialect(add: Callable[[Implementations], None]) -> None:
 @cache
 def implementations() -> Implementations:
     """The table of everything known."""
-    from xttir.interp import affine_rules, control, region_ops
+    from xttir.interp import affine_rules, control, region_ops, tt, tt_memory
     from xttir.interp.arith import ArithFunctions
     from xttir.interp.conversions import ConversionFunctions
     from xttir.interp.dot import DotFunctions
     from xttir.interp.math import MathFunctions
     from xttir.interp.shape_ops import ShapeFunctions
-    from xttir.interp.tt import TritonFunctions
-    from xttir.interp.tt_memory import TritonMemoryFunctions
 
     table = Implementations(_LATER)
     for functions in (
@@ -46,10 +44,11 @@ def implementations() -> Implementations:
         ConversionFunctions(),
         ShapeFunctions(),
         DotFunctions(),
-        TritonFunctions(),
-        TritonMemoryFunctions(),
+        tt.TritonFunctions(),
+        tt_memory.TritonMemoryFunctions(),
     ):
         table.register(functions)
+    table.lowered |= tt.LOWERED | tt_memory.LOWERED
     affine_rules.register(table)
     control.register(table)
     region_ops.register(table)

@@ -5,6 +5,7 @@ Memory ops are in `interp.tt_memory`, products in `interp.dot`, shapes in `inter
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,9 @@ from xttir.interp.report import ranges_text
 from xttir.interp.types import element_type, numpy_dtype, shape_of, unsigned
 
 INT64 = np.dtype(np.int64)
+
+Lowered = Callable[[Any, Sequence[Any]], tuple[Any, ...]]
+"""What runs one op: (machine, operands) -> results."""
 
 
 def pointee_size(ty: Attribute) -> int:
@@ -53,6 +57,75 @@ def _scalar_index(value: int, shape: tuple[int, ...]) -> Index:
     return Index(np.array([value], np.int64), (0,) * len(shape), shape, INT64)
 
 
+def lower_splat(op: tt.SplatOp) -> Lowered:
+    shape = shape_of(op.result.type)
+    form = (-1,) + (1,) * len(shape)
+    still = (0,) * len(shape)
+
+    def run(m: Interpreter, args: Sequence[Any]) -> tuple[Any, ...]:
+        (value,) = args
+        if type(value) is Pointer:
+            index = affine.as_index(value.offset, ())
+            if index is not None:
+                return (Pointer(value.region, Index(index.base, still, shape, INT64)),)
+            return (Pointer(value.region, value.dense_offset().reshape(form)),)
+        if type(value) is Index:
+            return (Index(value.base, still, shape, value.dtype),)
+        value = dense(value)
+        if value.dtype.kind == "i":
+            return (Index(value.astype(np.int64), still, shape, value.dtype),)
+        return (value.reshape(form),)
+
+    return run
+
+
+def lower_broadcast(op: tt.BroadcastOp) -> Lowered:
+    shape = shape_of(op.result.type)
+
+    def run(m: Interpreter, args: Sequence[Any]) -> tuple[Any, ...]:
+        (value,) = args
+        if type(value) is Pointer:
+            offset = value.offset
+            if type(offset) is Index:
+                return (Pointer(value.region, affine.broadcast(offset, shape)),)
+            return (value,)
+        if type(value) is Index:
+            return (affine.broadcast(value, shape),)
+        if type(value) is affine.Box:
+            return (affine.broadcast_box(value, shape),)
+        return (value,)
+
+    return run
+
+
+def lower_expand_dims(op: tt.ExpandDimsOp) -> Lowered:
+    axis = op.axis.value.data
+
+    def run(m: Interpreter, args: Sequence[Any]) -> tuple[Any, ...]:
+        (value,) = args
+        if type(value) is Pointer:
+            offset = value.offset
+            if type(offset) is Index:
+                return (Pointer(value.region, affine.expand(offset, axis)),)
+            return (Pointer(value.region, np.expand_dims(value.dense_offset(), axis + 1)),)
+        if type(value) is Index:
+            return (affine.expand(value, axis),)
+        if type(value) is affine.Box:
+            return (affine.expand_box(value, axis),)
+        return (np.expand_dims(value, axis + 1),)
+
+    return run
+
+
+def lower_addptr(op: tt.AddPtrOp) -> Lowered:
+    size, shape = pointee_size(op.result.type), shape_of(op.result.type)
+
+    def run(m: Interpreter, args: Sequence[Any]) -> tuple[Any, ...]:
+        return (add_offset(args[0], args[1], size, shape),)
+
+    return run
+
+
 @register_impls
 class TritonFunctions(InterpreterFunctions):
     """See the module's docstring."""
@@ -79,21 +152,7 @@ class TritonFunctions(InterpreterFunctions):
 
     @impl(tt.SplatOp)
     def splat(self, interp: Interpreter, op: tt.SplatOp, args: PythonValues):
-        (value,) = args
-        shape = shape_of(op.result.type)
-        form = (-1,) + (1,) * len(shape)
-        if type(value) is Pointer:
-            offset = value.offset
-            index = affine.as_index(offset, ())
-            if index is not None:
-                return (Pointer(value.region, Index(index.base, (0,) * len(shape), shape, INT64)),)
-            return (Pointer(value.region, value.dense_offset().reshape(form)),)
-        if type(value) is Index:
-            return (Index(value.base, (0,) * len(shape), shape, value.dtype),)
-        value = dense(value)
-        if value.dtype.kind == "i":
-            return (Index(value.astype(np.int64), (0,) * len(shape), shape, value.dtype),)
-        return (value.reshape(form),)
+        return lower_splat(op)(interp, args)
 
     @impl(tt.UnsplatOp)
     def unsplat(self, interp: Interpreter, op: tt.UnsplatOp, args: PythonValues):
@@ -104,39 +163,15 @@ class TritonFunctions(InterpreterFunctions):
 
     @impl(tt.BroadcastOp)
     def broadcast(self, interp: Interpreter, op: tt.BroadcastOp, args: PythonValues):
-        (value,) = args
-        shape = shape_of(op.result.type)
-        if type(value) is Pointer:
-            offset = value.offset
-            if type(offset) is Index:
-                offset = affine.broadcast(offset, shape)
-            return (Pointer(value.region, offset),)
-        if type(value) is Index:
-            return (affine.broadcast(value, shape),)
-        if type(value) is affine.Box:
-            return (affine.broadcast_box(value, shape),)
-        return (value,)
+        return lower_broadcast(op)(interp, args)
 
     @impl(tt.ExpandDimsOp)
     def expand_dims(self, interp: Interpreter, op: tt.ExpandDimsOp, args: PythonValues):
-        (value,) = args
-        axis = op.axis.value.data
-        if type(value) is Pointer:
-            offset = value.offset
-            if type(offset) is Index:
-                return (Pointer(value.region, affine.expand(offset, axis)),)
-            return (Pointer(value.region, np.expand_dims(value.dense_offset(), axis + 1)),)
-        if type(value) is Index:
-            return (affine.expand(value, axis),)
-        if type(value) is affine.Box:
-            return (affine.expand_box(value, axis),)
-        return (np.expand_dims(value, axis + 1),)
+        return lower_expand_dims(op)(interp, args)
 
     @impl(tt.AddPtrOp)
     def addptr(self, interp: Interpreter, op: tt.AddPtrOp, args: PythonValues):
-        pointer, offset = args
-        size = pointee_size(op.result.type)
-        return (add_offset(pointer, offset, size, shape_of(op.result.type)),)
+        return lower_addptr(op)(interp, args)
 
     @impl(tt.IntToPtrOp)
     def int_to_ptr(self, interp: Interpreter, op: tt.IntToPtrOp, args: PythonValues):
@@ -206,3 +241,12 @@ class TritonFunctions(InterpreterFunctions):
 def reject(op: Any, what: str) -> Unsupported:
     """An `Unsupported` located at `op`."""
     return Unsupported(what, location_of(op))
+
+
+LOWERED: dict[type[Any], Callable[[Any], Lowered]] = {
+    tt.SplatOp: lower_splat,
+    tt.BroadcastOp: lower_broadcast,
+    tt.ExpandDimsOp: lower_expand_dims,
+    tt.AddPtrOp: lower_addptr,
+}
+"""Hot ops, with types looked up once (see `Implementations.lowered`)."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
-from xdsl.ir import Attribute, Operation
+from xdsl.ir import Attribute
 
 from xttir.dialects import tt
 from xttir.interp import affine
@@ -20,7 +20,7 @@ from xttir.interp.batch import merge, take
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
 from xttir.interp.memory_ops import atomic_cas, atomic_rmw, load, store
-from xttir.interp.tt import INT64, add_offset
+from xttir.interp.tt import INT64, Lowered, add_offset
 from xttir.interp.types import element_type, numpy_dtype, shape_of
 
 _ACQUIRES = (tt.MemSemantic.ACQUIRE, tt.MemSemantic.ACQUIRE_RELEASE)
@@ -168,8 +168,34 @@ def _access_type(ty: Attribute) -> np.dtype:
     return numpy_dtype(pointer.pointee_type)
 
 
-def _stored(op: Operation, value: Any) -> np.ndarray:
+def _stored(value: Any) -> np.ndarray:
     return value.addresses() if type(value) is Pointer else dense(value)
+
+
+def lower_load(op: tt.LoadOp) -> Lowered:
+    shape, dtype = shape_of(op.result.type), _access_type(op.ptr.type)
+    volatile = bool(op.is_volatile.value.data)
+    has_mask, has_other = op.mask is not None, op.other is not None
+    of_pointers = isinstance(element_type(op.result.type), tt.PointerType)
+
+    def run(m: Machine, args: Sequence[Any]) -> tuple[Any, ...]:
+        mask = args[1] if has_mask else None
+        other = _stored(args[-1]) if has_other else None
+        values = load(m, op, args[0], mask, other, dtype, shape, volatile)
+        return (Pointer(None, values) if of_pointers else values,)
+
+    return run
+
+
+def lower_store(op: tt.StoreOp) -> Lowered:
+    shape, dtype = shape_of(op.value.type), _access_type(op.ptr.type)
+
+    def run(m: Machine, args: Sequence[Any]) -> tuple[Any, ...]:
+        mask = args[2] if len(args) > 2 else None
+        store(m, op, args[0], mask, _stored(args[1]), dtype, shape)
+        return ()
+
+    return run
 
 
 @register_impls
@@ -180,28 +206,11 @@ class TritonMemoryFunctions(InterpreterFunctions):
 
     @impl(tt.LoadOp)
     def load(self, interp: Interpreter, op: tt.LoadOp, args: PythonValues):
-        assert isinstance(interp, Machine)
-        pointer, mask, other = args[0], None, None
-        if len(args) > 1:
-            mask = args[1] if op.mask is not None else None
-            other = args[-1] if op.other is not None else None
-        shape = shape_of(op.result.type)
-        dtype = _access_type(op.ptr.type)
-        volatile = bool(op.is_volatile.value.data)
-        if other is not None:
-            other = _stored(op, other)
-        values = load(interp, op, pointer, mask, other, dtype, shape, volatile)
-        if isinstance(element_type(op.result.type), tt.PointerType):
-            return (Pointer(None, values),)
-        return (values,)
+        return lower_load(op)(interp, args)
 
     @impl(tt.StoreOp)
     def store(self, interp: Interpreter, op: tt.StoreOp, args: PythonValues):
-        assert isinstance(interp, Machine)
-        mask = args[2] if len(args) > 2 else None
-        dtype, shape = _access_type(op.ptr.type), shape_of(op.value.type)
-        store(interp, op, args[0], mask, _stored(op, args[1]), dtype, shape)
-        return ()
+        return lower_store(op)(interp, args)
 
     @impl(tt.AtomicRMWOp)
     def atomic_rmw(self, interp: Interpreter, op: tt.AtomicRMWOp, args: PythonValues):
@@ -342,3 +351,7 @@ def _reshaped(values: np.ndarray, source: tuple[int, ...], target: tuple[int, ..
         return values
     full = np.broadcast_to(values, (values.shape[0], *source))
     return full.reshape(values.shape[0], *target)
+
+
+LOWERED = {tt.LoadOp: lower_load, tt.StoreOp: lower_store}
+"""Hot ops, with types looked up once (see `Implementations.lowered`)."""

@@ -29,9 +29,11 @@ def _copied(a: np.ndarray, dtype: type) -> np.ndarray | None:
     if not (a.flags.c_contiguous and a.flags.writeable):
         a = np.array(a, order="C")
     out = np.empty(a.shape, dtype)
-    source, target = torch.from_numpy(a.reshape(-1)), torch.from_numpy(out.reshape(-1))
+    source, target = a.reshape(-1), out.reshape(-1)
+    # The functions of the C module: those of `torch` may be wrapped to look like a GPU's.
+    wrap, copy = torch._C._VariableFunctions.from_numpy, torch._C.TensorBase.copy_
     for start in range(0, a.size, _CHUNK):
-        target[start : start + _CHUNK].copy_(source[start : start + _CHUNK])
+        copy(wrap(target[start : start + _CHUNK]), wrap(source[start : start + _CHUNK]))
     return out
 
 
