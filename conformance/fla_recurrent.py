@@ -192,6 +192,8 @@ def _() -> Iterator[Case]:
 def _() -> Iterator[Case]:
     names = ("chunk_delta_rule", "fused_recurrent_delta_rule")
     for name, fn, bound in variants("fla.ops.delta_rule", names):
+        # The chunk form takes no float32.
+        dtype = torch.float32 if "recurrent" in name else torch.bfloat16
         for length in LENGTHS:
             yield case(
                 f"{name}, T={length}",
@@ -199,10 +201,10 @@ def _() -> Iterator[Case]:
                     q, unit(k), v, b.sigmoid(), initial_state=s, output_final_state=True
                 ),
                 lambda q, k, v, b, s: _delta(q, unit(k), v, b.sigmoid(), None, s),
-                *qkv(length),
-                leaf(B, length, H),
+                *qkv(length, dtype=dtype),
+                leaf(B, length, H, dtype=dtype),
                 start(),
-                ratio=bound,
+                ratio=bound if "recurrent" in name else 3e-2,
             )
 
 
@@ -288,7 +290,9 @@ def _() -> Iterator[Case]:
     def ref(q, k, v, p, g, beta, s):
         wide = beta.sigmoid()[..., None]
         decay = F.logsigmoid(g)[..., None, None]
-        return scan(q, unit(k), v * wide, decay=decay, erase=(unit(p), -unit(k) * wide), state=s)
+        # The kernels erase from the state before it decays.
+        erase = (unit(p), -unit(k) * wide)
+        return scan(q, unit(k), v * wide, decay=decay, erase=erase, state=s, order="late")
 
     for name, fn, bound in variants("fla.ops.comba", ("chunk_comba", "fused_recurrent_comba")):
         for length in LENGTHS:

@@ -1,4 +1,7 @@
-"""The losses of `liger_kernel.ops` with references written from their definitions."""
+"""The losses of `liger_kernel.ops` with references written from their definitions.
+
+`fused_linear_scaled_cross_entropy` is left out: it has no Triton kernel.
+"""
 
 from __future__ import annotations
 
@@ -276,21 +279,6 @@ def _() -> Iterator[Case]:
             leaf(5, 3, 131),
             labels(15, 131, -100).view(5, 3),
         )
-
-
-@operation("fused_linear_scaled_cross_entropy")
-def _() -> Iterator[Case]:
-    def ref(x, w, t):
-        return F.cross_entropy(x @ w.T / 1.5, t, ignore_index=-100, reduction="none")
-
-    yield case(
-        "temperature 1.5",
-        lambda x, w, t: ops.LigerFusedLinearScaledCrossEntropyFunction.apply(x, w, t, 1.5),
-        ref,
-        leaf(10, 24, dtype=BF16),
-        leaf(65, 24, dtype=BF16),
-        labels(10, 65, -100),
-    )
 
 
 def _policy_loss(logits, old, reference, ids, advantage, mask, *, kind, beta, low=0.2, high=0.3):
