@@ -90,6 +90,8 @@ class Session:
                 launch.constants,
             )
             self.launches.append(record)
+            if self.policy.on("host"):
+                self.counts.add("host")
             begin = time.perf_counter()
             try:
                 result = _run_launch(launch, self.policy)
