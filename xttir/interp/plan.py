@@ -22,6 +22,7 @@ from xttir.diagnostics import Location, Unsupported, XttirError
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
 from xttir.interp.affine import dense
+from xttir.interp.hints import check_of
 from xttir.interp.machine import Machine
 from xttir.interp.taint import Tainted, run_tainted
 from xttir.interp.types import element_type
@@ -202,6 +203,20 @@ class Compiler:
         )
 
     def step(self, op: Operation) -> Step:
+        """What runs `op` on a frame."""
+        step = self._make_step(op)
+        check = check_of(op) if op.attributes else None
+        if check is None:
+            return step
+        slot = self._slots[op.results[0]]
+
+        def checked(m: Machine, frame: Frame) -> None:
+            step(m, frame)
+            check(m, frame[slot])
+
+        return checked
+
+    def _make_step(self, op: Operation) -> Step:
         ins = tuple(self._slots[v] for v in op.operands)
         outs = tuple(self._slots[v] for v in op.results)
         build = self.implementations.control.get(type(op))

@@ -1,0 +1,137 @@
+"""Checks of what the program promises to the compiler: `tl.multiple_of`, `tl.max_contiguous`,
+`tl.max_constancy`.
+
+They arrive as attributes of the op that makes the value. A false promise changes nothing here, but
+compiled code may use wider accesses than the data allow, so it is reported with policy strict.
+Divisibility speaks of the first element of every run of consecutive numbers (Triton's AxisInfo), so
+that is where it is checked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Operation
+
+from xttir.diagnostics import Kind, Policy
+from xttir.interp.affine import Box, Index, dense
+from xttir.interp.machine import Machine
+from xttir.interp.memory import Pointer
+from xttir.interp.taint import plain
+from xttir.interp.types import shape_of
+
+_NAMES = {
+    "tt.divisibility": "multiple_of",
+    "tt.contiguity": "max_contiguous",
+    "tt.constancy": "max_constancy",
+}
+
+Check = Callable[[Machine, Any], None]
+
+
+def check_of(op: Operation) -> Check | None:
+    """What checks the result of `op`, or None if nothing is promised of it."""
+    promised = {
+        name: _numbers(op.attributes[attribute])
+        for attribute, name in _NAMES.items()
+        if attribute in op.attributes
+    }
+    if not promised or len(op.results) != 1:
+        return None
+    shape = shape_of(op.results[0].type)
+
+    def check(m: Machine, value: Any) -> None:
+        if not m.policy.on("hints"):
+            return
+        m.counts.add("hints")
+        value = plain(value)
+        if type(value) is Box:
+            return
+        if type(value) is Pointer:
+            array = value.addresses()
+        else:
+            array = value.dense() if type(value) is Index else dense(value)
+        if array.dtype.kind != "i":
+            return
+        array = np.broadcast_to(array, (array.shape[0], *shape)).astype(np.int64)
+        for name, numbers in promised.items():
+            for axis, number in enumerate(numbers[: max(1, len(shape))]):
+                bad = _TESTS[name](array, axis + 1 if shape else 0, number, bool(shape))
+                if bad.any():
+                    _report(m, op, name, number, array, bad)
+
+    return check
+
+
+def _numbers(attribute: Any) -> list[int]:
+    if isinstance(attribute, DenseIntOrFPElementsAttr):
+        return [int(v) for v in attribute.get_values()]
+    return [int(attribute.value.data)]
+
+
+def _not_divisible(a: np.ndarray, axis: int, number: int, lanes: bool) -> np.ndarray:
+    if number <= 1:
+        return np.zeros(a.shape, bool)
+    bad = a % number != 0
+    if lanes:
+        # Only the first element of a run of consecutive numbers must be a multiple.
+        follows = np.zeros(a.shape, bool)
+        later = [slice(None)] * a.ndim
+        later[axis] = slice(1, None)
+        follows[tuple(later)] = np.diff(a, axis=axis) == 1
+        bad &= ~follows
+    return bad
+
+
+def _not_contiguous(a: np.ndarray, axis: int, number: int, lanes: bool) -> np.ndarray:
+    return _breaks(a, axis, number, 1) if lanes else np.zeros(a.shape, bool)
+
+
+def _not_constant(a: np.ndarray, axis: int, number: int, lanes: bool) -> np.ndarray:
+    return _breaks(a, axis, number, 0) if lanes else np.zeros(a.shape, bool)
+
+
+def _breaks(a: np.ndarray, axis: int, number: int, step: int) -> np.ndarray:
+    """Where, inside aligned groups of `number`, an element is not its neighbour plus `step`."""
+    bad = np.zeros(a.shape, bool)
+    if number <= 1:
+        return bad
+    later = [slice(None)] * a.ndim
+    later[axis] = slice(1, None)
+    inside = np.arange(1, a.shape[axis]) % number != 0
+    form = [1] * a.ndim
+    form[axis] = -1
+    bad[tuple(later)] = (np.diff(a, axis=axis) != step) & inside.reshape(form)
+    return bad
+
+
+_TESTS = {
+    "multiple_of": _not_divisible,
+    "max_contiguous": _not_contiguous,
+    "max_constancy": _not_constant,
+}
+
+
+def _report(
+    m: Machine, op: Operation, name: str, number: int, array: np.ndarray, bad: np.ndarray
+) -> None:
+    rows = np.argwhere(bad)
+    pids = m.pids[rows[:, 0]] if bad.shape[0] > 1 else np.broadcast_to(m.pids[:1], len(rows))
+    pid = int(pids.min())
+    first = rows[pids == pid][0]
+    lane = f", lane {tuple(first[1:].tolist())}" if first.size > 1 else ""
+    m.log.report(
+        op,
+        Kind.MISUSE,
+        f"tl.{name}(..., {number}) is false here",
+        key=(name,),
+        order=(pid,),
+        notes=(f"program {m.log.program(pid)}{lane}: the value is {int(array[tuple(first)])}",),
+        hint="the compiler may use wider accesses than the addresses allow: drop the hint",
+        witness={"program": list(m.log.program(pid)), "value": int(array[tuple(first)])},
+        count=len(rows),
+        policy=Policy.STRICT,
+    )
