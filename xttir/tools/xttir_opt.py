@@ -290,7 +290,7 @@ def _inside_module(pipeline: str) -> str:
         raise ValueError(
             f"'{nested.group(1)}(...)' cannot be nested: passes run on the whole module"
         )
-    return inner
+    return re.sub(r"\s*,\s*", ",", inner)
 
 
 def _one_line(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """xDSL's parser, taught what Triton prints, and made fast enough for whole compilations.
 
 What is added to the syntax: location aliases used before their definition, fused locations with
-metadata, file ranges. What is mended: hexadecimal floats inside `dense<...>` and NaN payloads. As in MLIR, an op without a location gets its place in the text.
+metadata, file ranges. What is mended: hexadecimal floats inside `dense<...>` and NaN payloads.
+As in MLIR, an op without a location gets its place in the text.
 What makes it fast: one regular expression per token (`lexer`), types remembered by their text,
 `loc(#loc7)` read in one step, and one plan per assembly format (`formats`).
 """
