@@ -18,7 +18,7 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check $(PIP_ARGS)
-SOURCES := xttir tests benchmarks conformance examples $(wildcard fuzz)
+SOURCES := .
 
 .PHONY: help
 help: ## show this
