@@ -170,6 +170,94 @@ def neighbour(x, o, n, B: tl.constexpr):
     tl.store(o + i, left, mask=i < n)
 
 
+@triton.jit
+def spin_lock(lock, acc, x, RELEASE: tl.constexpr):
+    """A lock by compare-and-swap around a read-modify-write; without the release nobody gets in."""
+    v = tl.load(x + tl.program_id(0))
+    while tl.atomic_cas(lock, 0, 1) == 1:
+        pass
+    tl.store(acc, tl.load(acc) + v)
+    tl.debug_barrier()
+    if RELEASE:
+        tl.atomic_xchg(lock, 0)
+
+
+@triton.jit
+def message(data, flag, o, SEM: tl.constexpr):
+    """Program 1 sends, program 0 receives: ordered by release and acquire, or not at all."""
+    if tl.program_id(0) == 1:
+        tl.store(data, 42)
+        tl.atomic_xchg(flag, 1, sem=SEM)
+    else:
+        while tl.atomic_cas(flag, 1, 1, sem=SEM) != 1:
+            pass
+        tl.store(o, tl.load(data))
+
+
+@triton.jit
+def last_block(x, partial, count, o, n, B: tl.constexpr):
+    """Whoever comes last adds up what all have stored."""
+    pid = tl.program_id(0)
+    tl.store(partial + pid, tl.sum(tl.load(x + pid * B + tl.arange(0, B)), 0))
+    tl.debug_barrier()
+    if tl.atomic_add(count, 1) == n - 1:
+        i = tl.arange(0, B)
+        tl.store(o, tl.sum(tl.load(partial + i, mask=i < n, other=0), 0))
+
+
+@triton.jit
+def counts_up(x, o):
+    """A loop that ends only if x is not zero."""
+    i = 0
+    while i >= 0:
+        i += tl.load(x)
+        if i > 100:
+            i = -1
+    tl.store(o, i)
+
+
+@triton.jit
+def one_place(x, o, n, B: tl.constexpr, MASK: tl.constexpr):
+    """All lanes store to o[0]; different values unless all but one are masked off."""
+    i = tl.arange(0, B)
+    v = tl.load(x + i)
+    if MASK:
+        tl.store(o + i * 0, v, mask=i == 3)
+    else:
+        tl.store(o + i * 0, v)
+
+
+@triton.jit
+def quotient(x, y, o, n, B: tl.constexpr, MASK: tl.constexpr):
+    """x // y, where y may be zero; the mask leaves those lanes out."""
+    i = tl.program_id(0) * B + tl.arange(0, B)
+    d = tl.load(y + i)
+    q = tl.load(x + i) // d
+    if MASK:
+        tl.store(o + i, q, mask=d != 0)
+    else:
+        tl.store(o + i, q)
+
+
+@triton.jit
+def far_row(x, o, stride, B: tl.constexpr, WIDE: tl.constexpr):
+    """row * stride in 32 or in 64 bits."""
+    row = tl.program_id(0)
+    if WIDE:
+        row = row.to(tl.int64)
+    i = tl.arange(0, B)
+    tl.store(o + tl.program_id(0) * B + i, tl.load(x + row * stride + i, mask=row * stride < 1000))
+
+
+@triton.jit
+def through_table(table, o, B: tl.constexpr):
+    """Rows behind a table of pointers."""
+    pid = tl.program_id(0)
+    p = tl.load(table + pid).to(tl.pointer_type(tl.float32))
+    i = tl.arange(0, B)
+    tl.store(o + pid * B + i, tl.load(p + i))
+
+
 P, Q = "*fp32", "*i32"
 KERNELS = {
     "collatz": (collatz, {"x": Q, "o": Q, "n": "i32"}, {"B": 1}),
@@ -184,6 +272,19 @@ KERNELS = {
     "gather": (gather, {"x": P, "index": Q, "o": P, "n": "i32"}, {"B": 16}),
     "combines": (combines, {"x": P, "o": P, "where": Q, "scan": P}, {"B": 16}),
     "descriptors": (descriptors, {"x": P, "o": P, "M": "i32", "N": "i32"}, {"B": 8}),
+    "spin_lock": (spin_lock, {"lock": Q, "acc": P, "x": P}, {"RELEASE": True}),
+    "spin_lock_kept": (spin_lock, {"lock": Q, "acc": P, "x": P}, {"RELEASE": False}),
+    "message": (message, {"data": Q, "flag": Q, "o": Q}, {"SEM": "acq_rel"}),
+    "message_relaxed": (message, {"data": Q, "flag": Q, "o": Q}, {"SEM": "relaxed"}),
+    "last_block": (last_block, {"x": P, "partial": P, "count": Q, "o": P, "n": "i32"}, {"B": 16}),
+    "counts_up": (counts_up, {"x": Q, "o": Q}, {}),
+    "one_place": (one_place, {"x": Q, "o": Q, "n": "i32"}, {"B": 16, "MASK": False}),
+    "one_place_masked": (one_place, {"x": Q, "o": Q, "n": "i32"}, {"B": 16, "MASK": True}),
+    "quotient": (quotient, {"x": Q, "y": Q, "o": Q, "n": "i32"}, {"B": 8, "MASK": False}),
+    "quotient_masked": (quotient, {"x": Q, "y": Q, "o": Q, "n": "i32"}, {"B": 8, "MASK": True}),
+    "far_row": (far_row, {"x": P, "o": P, "stride": "i32"}, {"B": 8, "WIDE": False}),
+    "far_row_wide": (far_row, {"x": P, "o": P, "stride": "i32"}, {"B": 8, "WIDE": True}),
+    "through_table": (through_table, {"table": "*i64", "o": P}, {"B": 8}),
     "neighbour": (neighbour, {"x": Q, "o": Q, "n": "i32"}, {"B": 8}),
 }
 

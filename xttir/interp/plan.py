@@ -23,7 +23,7 @@ from xttir.dialects import tt
 from xttir.dialects.locations import location_of
 from xttir.interp.affine import dense
 from xttir.interp.hints import check_of
-from xttir.interp.machine import Machine
+from xttir.interp.machine import Machine, StepLimit
 from xttir.interp.taint import Tainted, run_tainted
 from xttir.interp.types import element_type
 
@@ -63,7 +63,7 @@ class BlockPlan:
             for step in self.steps:
                 step(m, frame)
                 done += 1
-        except XttirError:
+        except (XttirError, StepLimit):
             raise
         except Exception as error:
             raise ExecutionError(self.ops[done], error) from error

@@ -1,0 +1,231 @@
+"""Every check finds its fault, and is silent on the twin that does not have it."""
+
+from __future__ import annotations
+
+import pathlib
+
+import numpy as np
+import pytest
+
+from tests.interp.launching import kinds, run, tensor
+from xttir.interp.launch import LaunchResult, ScalarArg, Storage
+
+TTIR = pathlib.Path(__file__).parent.parent / "data" / "ttir"
+
+
+def go(name: str, grid: int, arguments: dict[str, object], **policy: object) -> LaunchResult:
+    return run((TTIR / f"{name}.ttir").read_text(), (grid,), arguments, **policy)
+
+
+def zeros(n: int, dtype: type = np.int32) -> np.ndarray:
+    return np.zeros(n, dtype)
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed", "shuffled"])
+def test_a_lock_orders_its_critical_sections(order: str) -> None:
+    x = np.arange(20, dtype=np.float32)
+    acc = zeros(1, np.float32)
+    result = go("spin_lock", 20, {"lock": zeros(1), "acc": acc, "x": x}, grid_order=order)
+    assert result.faults == []
+    assert acc[0] == x.sum()
+
+
+def test_a_lock_that_is_kept_is_a_deadlock() -> None:
+    arguments = {"lock": zeros(1), "acc": zeros(1, np.float32), "x": zeros(3, np.float32)}
+    result = go("spin_lock_kept", 3, arguments)
+    assert kinds(result) == ["deadlock"]
+    assert not result.completed
+    (fault,) = result.faults
+    assert "2" not in fault.notes[0].split("ended")[0].split(";")[1].split("of")[0]
+    assert fault.count == 2
+    assert fault.locations[0].line > 0
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed"])
+def test_release_and_acquire_order_a_message(order: str) -> None:
+    o = zeros(1)
+    arguments = {"data": zeros(1), "flag": zeros(1), "o": o}
+    assert go("message", 2, arguments, grid_order=order).faults == []
+    assert o[0] == 42
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed"])
+def test_relaxed_atomics_order_nothing(order: str) -> None:
+    arguments = {"data": zeros(1), "flag": zeros(1), "o": zeros(1)}
+    assert kinds(go("message_relaxed", 2, arguments, grid_order=order)) == ["race"]
+
+
+@pytest.mark.parametrize("order", ["forward", "reversed", "shuffled"])
+def test_the_last_block_may_read_what_all_stored(order: str) -> None:
+    x = np.arange(16 * 9, dtype=np.float32)
+    o = zeros(1, np.float32)
+    arguments = {
+        "x": x,
+        "partial": zeros(9, np.float32),
+        "count": zeros(1),
+        "o": o,
+        "n": 9,
+    }
+    assert go("last_block", 9, arguments, grid_order=order).faults == []
+    assert o[0] == x.sum()
+
+
+def test_an_endless_loop_stops_at_the_limit() -> None:
+    result = go("counts_up", 1, {"x": zeros(1), "o": zeros(1)}, max_steps=500)
+    assert kinds(result) == ["deadlock"]
+    assert "500" in result.faults[0].message or "for ever" in result.faults[0].message
+    o = zeros(1)
+    assert go("counts_up", 1, {"x": zeros(1) + 7, "o": o}, max_steps=500).faults == []
+    assert o[0] == -1
+
+
+def test_lanes_that_store_different_values_to_one_place() -> None:
+    x = np.arange(16, dtype=np.int32)
+    result = go("one_place", 1, {"x": x, "o": zeros(1), "n": 16})
+    assert kinds(result) == ["undefined"]
+    assert "lanes of one store" in result.faults[0].message
+    assert go("one_place", 1, {"x": x * 0 + 5, "o": zeros(1), "n": 16}).faults == []
+    o = zeros(1)
+    assert go("one_place_masked", 1, {"x": x, "o": o, "n": 16}).faults == []
+    assert o[0] == 3
+
+
+def test_division_by_zero_counts_where_its_result_is_stored() -> None:
+    x, y = np.arange(16, dtype=np.int32) + 10, np.arange(16, dtype=np.int32) % 5
+    result = go("quotient", 2, {"x": x, "y": y, "o": zeros(16), "n": 16})
+    assert kinds(result) == ["undefined"]
+    assert result.faults[0].witness["program"] == [0, 0, 0]
+    assert result.faults[0].witness["lanes"] == [[0], [5]]
+    assert result.faults[0].count == 4
+    o = zeros(16)
+    assert go("quotient_masked", 2, {"x": x, "y": y, "o": o, "n": 16}).faults == []
+    assert (o == np.where(y == 0, 0, x // np.where(y == 0, 1, y))).all()
+
+
+def test_an_offset_that_wraps_on_the_way_to_an_address() -> None:
+    x = zeros(64, np.float32)
+    big = 1_500_000_000
+    result = go("far_row", 3, {"x": x, "o": zeros(24, np.float32), "stride": big})
+    assert "int-overflow" in kinds(result)
+    wide = go("far_row_wide", 3, {"x": x, "o": zeros(24, np.float32), "stride": big})
+    assert wide.faults == []
+    small = go("far_row", 3, {"x": x, "o": zeros(24, np.float32), "stride": 8})
+    assert small.faults == []
+
+
+def test_pointers_from_memory_are_looked_up() -> None:
+    rows = np.arange(32, dtype=np.float32).reshape(4, 8)
+    table = np.array([rows.ctypes.data + 32 * k for k in (2, 0, 3)], np.int64)
+    o = zeros(24, np.float32)
+    text = (TTIR / "through_table.ttir").read_text()
+    from xttir.frontends.mlir import parse_module
+    from xttir.interp.executor import run_launch
+    from xttir.interp.launch import Launch
+    from xttir.policy import RunPolicy
+
+    def go_with(table: np.ndarray) -> LaunchResult:
+        storage = tensor(rows, "rows").storage
+        launch = Launch(
+            parse_module(text),
+            "through_table",
+            (3, 1, 1),
+            (tensor(table, "table"), tensor(o, "o")),
+            memory=lambda: [storage],
+        )
+        return run_launch(launch, RunPolicy())
+
+    assert go_with(table).faults == []
+    assert (o.reshape(3, 8) == rows[[2, 0, 3]]).all()
+    table[1] = 0
+    (fault,) = go_with(table).faults
+    assert fault.kind.value == "out-of-bounds"
+    assert "null" in fault.message
+    table[1] = rows.ctypes.data + rows.nbytes + 4096
+    assert "no tensor" in go_with(table).faults[0].message
+
+
+COPY = """
+module {
+  tt.func public @k(%x: !tt.ptr<i32>, %o: !tt.ptr<i32>, %n: i32) {
+    %c = arith.constant 8 : i32
+    %z = arith.constant dense<0> : tensor<8xi32>
+    %p = tt.get_program_id x : i32
+    %b = arith.muli %p, %c : i32
+    %r = tt.make_range {end = 8 : i32, start = 0 : i32} : tensor<8xi32>
+    %s = tt.splat %b : i32 -> tensor<8xi32>
+    %i = arith.addi %s, %r : tensor<8xi32>
+    %t = tt.splat %n : i32 -> tensor<8xi32>
+    %m = arith.cmpi slt, %i, %t : tensor<8xi32>
+    %xs = tt.splat %x : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>
+    %xi = tt.addptr %xs, %i : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    %v = tt.load %xi, %m, %z : tensor<8x!tt.ptr<i32>>
+    %os = tt.splat %o : !tt.ptr<i32> -> tensor<8x!tt.ptr<i32>>
+    %oi = tt.addptr %os, %i : tensor<8x!tt.ptr<i32>>, tensor<8xi32>
+    tt.store %oi, %v, %m : tensor<8x!tt.ptr<i32>>
+    tt.return
+  }
+}
+"""
+
+
+def test_bounds_are_those_of_the_view() -> None:
+    base = np.arange(40, dtype=np.int32)
+    o = zeros(40)
+    assert run(COPY, (5,), {"x": base, "o": o, "n": 40}).faults == []
+    assert (o == base).all()
+    # A view of the middle: elements of the same storage on both sides are out of bounds.
+    result = run(COPY, (5,), {"x": base[4:20], "o": o, "n": 20})
+    assert kinds(result) == ["out-of-bounds"]
+    assert result.faults[0].witness["elements"] == [16, 19]
+    assert result.faults[0].count == 4
+    # Every other element: what lies between is not the view's.
+    gaps = run(COPY, (1,), {"x": base[::2], "o": o, "n": 4})
+    assert kinds(gaps) == ["out-of-bounds"]
+    assert "between" in gaps.faults[0].message
+
+
+def test_out_of_bounds_lanes_are_dropped_not_followed() -> None:
+    base = np.arange(16, dtype=np.int32)
+    target = np.full(24, -1, np.int32)
+    result = run(COPY, (2,), {"x": base, "o": target[:10], "n": 16})
+    assert kinds(result) == ["out-of-bounds"]
+    assert target.tolist() == [*range(10), *[-1] * 14]
+
+
+def test_memory_nobody_wrote() -> None:
+    base = np.arange(16, dtype=np.int32)
+    valid = np.ones(64, bool)
+    valid[20:28] = False
+    x = tensor(base, "x")
+    fresh = Storage(x.storage.bytes, x.storage.address, valid, "script.py:3")
+    broken = type(x)("x", fresh, 0, (16,), (1,), base.dtype)
+    o = zeros(16)
+    result = run(COPY, (2,), {"x": broken, "o": o, "n": 16})
+    assert kinds(result) == ["uninitialized"]
+    (fault,) = result.faults
+    assert fault.witness["elements"] == [5, 6]
+    assert (fault.locations[-1].file, fault.locations[-1].line) == ("script.py", 3)
+    assert run(COPY, (2,), {"x": broken, "o": o, "n": 5}).faults == []
+
+
+def test_a_store_makes_memory_valid() -> None:
+    o = zeros(16)
+    target = tensor(o, "o")
+    target.storage.valid = np.zeros(64, bool)
+    x = np.arange(16, dtype=np.int32)
+    assert run(COPY, (2,), {"x": x, "o": target, "n": 12}).faults == []
+    assert target.storage.valid is not None
+    assert target.storage.valid.tolist() == [True] * 48 + [False] * 16
+    assert run(COPY, (2,), {"x": x, "o": target, "n": 16}).faults == []
+    assert target.storage.valid is None
+
+
+def test_arguments_must_fit_the_parameters() -> None:
+    from xttir.diagnostics import InputError
+
+    with pytest.raises(InputError, match="3 parameters"):
+        run(COPY, (1,), {"x": zeros(8), "o": zeros(8)})
+    with pytest.raises(InputError, match="is a tensor"):
+        run(COPY, (1,), {"x": zeros(8), "o": zeros(8), "n": zeros(8)})
+    null = run(COPY, (1,), {"x": ScalarArg("x", 0), "o": zeros(8), "n": 8})
+    assert kinds(null) == ["out-of-bounds"]
