@@ -151,8 +151,11 @@ def _preload() -> None:
 
 
 def _run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:
+    from xttir.interp import progress
     from xttir.interp.executor import run_launch
 
+    gx, gy, gz = launch.grid
+    progress.report(0, gx * gy * gz, launch.kernel)
     return run_launch(launch, policy)
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Listener = Callable[[int, int, str], None]
-"""Called as listener(done, total, kernel): programs done of the launch, and the kernel's name."""
+"""Called as listener(done, total, kernel): programs done of the launch (0 when it starts), and the
+kernel's name."""
 
 _listener: Listener | None = None
 
