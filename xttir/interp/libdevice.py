@@ -3,7 +3,8 @@
 Functions that libdevice defines exactly (conversions, bit operations, roundings) give its bits.
 The rest are computed in f64 and rounded, so they are within the error CUDA documents for its own
 (Mathematical Functions, CUDA Programming Guide), and at most 0.501 ulp off for f32 (1 ulp for the
-error and gamma functions). The `fast_` functions are computed like their accurate namesakes.
+error and gamma functions). f32 functions take subnormal operands and results for zero, since that
+is how Triton links libdevice.
 """
 
 from __future__ import annotations
@@ -139,17 +140,29 @@ register(
     lambda x: ((1 / x).view(np.int64) & np.int64(-(1 << 32))).view(np.float64),
 )
 
-# Less accurate on a GPU, exact here.
+# The fast functions, as CUDA defines them through ex2.approx, lg2.approx and a product or two.
+_LOG2_E, _LOG2_10 = np.float32(1.4426950408889634), np.float32(3.321928094887362)
+_LOG_2, _LOG10_2 = np.float32(0.6931471805599453), np.float32(0.30102999566398120)
+
+
+def _fast_divide(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """x / y, but 0 (NaN for an infinite x) where 2^126 < |y| < infinity."""
+    size = np.abs(y)
+    return np.where(
+        (size > 2.0**126) & np.isfinite(size), x * np.copysign(y.dtype.type(0), y), x / y
+    )
+
+
 register("__nv_fast_sinf", UNARY["sin"])
 register("__nv_fast_cosf", UNARY["cos"])
-register("__nv_fast_tanf", UNARY["tan"])
-register("__nv_fast_expf", UNARY["exp"])
-register("__nv_fast_exp10f", TABLE["__nv_exp10f"])
-register("__nv_fast_logf", UNARY["log"])
+register("__nv_fast_tanf", lambda x: _fast_divide(UNARY["sin"](x), UNARY["cos"](x)))
+register("__nv_fast_expf", lambda x: UNARY["exp2"](x * _LOG2_E))
+register("__nv_fast_exp10f", lambda x: UNARY["exp2"](x * _LOG2_10))
 register("__nv_fast_log2f", UNARY["log2"])
-register("__nv_fast_log10f", UNARY["log10"])
-register("__nv_fast_powf", BINARY["powf"])
-register("__nv_fast_fdividef", np.divide)
+register("__nv_fast_logf", lambda x: UNARY["log2"](x) * _LOG_2)
+register("__nv_fast_log10f", lambda x: UNARY["log2"](x) * _LOG10_2)
+register("__nv_fast_powf", lambda x, y: UNARY["exp2"](y * UNARY["log2"](x)))
+register("__nv_fast_fdividef", _fast_divide)
 
 
 def _flag(f: Function) -> Function:
@@ -232,7 +245,10 @@ register("__nv_ffs", _unsigned_op(bits.first_set))
 register("__nv_ffsll", _unsigned_op(bits.first_set))
 register("__nv_brev", _unsigned_op(bits.reverse_bits))
 register("__nv_brevll", _unsigned_op(bits.reverse_bits))
-register("__nv_byte_perm", _unsigned_op(bits.permute_bytes))
+register(
+    "__nv_byte_perm",
+    _unsigned_op(lambda a, b, s: bits.permute_bytes(a, b, s & np.uint32(0x7777))),
+)
 register("__nv_mulhi", integer.mulhi_signed)
 register("__nv_umulhi", integer.mulhi_unsigned)
 register("__nv_mul64hi", integer.mulhi_signed)
@@ -274,6 +290,36 @@ def _halves_to_double(high: np.ndarray, low: np.ndarray) -> np.ndarray:
 register("__nv_hiloint2double", _halves_to_double)
 register("__nv_double2loint", lambda x: x.view(np.int64).astype(np.int32))
 register("__nv_double2hiint", lambda x: (x.view(np.int64) >> 32).astype(np.int32))
+
+
+# Flushing -----------------------------------------------------------------------------------------
+
+# f32 functions that keep subnormal numbers. Triton links libdevice with __nvvm_reflect("ftz") = 1.
+_KEEP_SUBNORMALS = (
+    "fmaf, fmaf_rn, copysignf, isnanf, isinff, signbitf, finitef, ldexpf, scalbnf, ilogbf, logbf, "
+    "int_as_float, uint_as_float, float_as_int, float_as_uint, nextafterf, expf, powf, rhypotf, "
+    "rnorm3df, rnorm4df, erfinvf, erfcxf"
+)
+_FLUSH_OPERANDS = ("__nv_fmodf", "__nv_remainderf")
+
+
+def _flushed(a: np.ndarray) -> np.ndarray:
+    if a.dtype != F32:
+        return a
+    tiny = np.abs(a) < np.float32(2.0**-126)
+    return np.where(tiny, np.copysign(np.float32(0), a), a) if tiny.any() else a
+
+
+def _flushing(f: Function, results: bool) -> Function:
+    """`f` with subnormal f32 operands (and results) taken for zeros of their sign."""
+    if not results:
+        return lambda *args: f(*(_flushed(a) for a in args))
+    return lambda *args: _flushed(f(*(_flushed(a) for a in args)))
+
+
+for _symbol, _f in list(TABLE.items()):
+    if _symbol.removeprefix("__nv_") not in _KEEP_SUBNORMALS.split(", "):
+        register(_symbol, _flushing(_f, _symbol not in _FLUSH_OPERANDS))
 
 
 @register_impls

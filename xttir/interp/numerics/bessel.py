@@ -196,7 +196,7 @@ def _modified(order: int, x: np.ndarray) -> np.ndarray:
         term = term * t / (k * (k + order))
         total = total + term
     series = total if order == 0 else total * near / 2
-    far = np.maximum(x, 30.0)
+    far = np.clip(x, 30.0, 1e4)  # the result is infinite from 714 on
     mu = 4.0 * order * order
     term, total = np.ones_like(x), np.ones_like(x)
     for k in range(1, 25):

@@ -81,9 +81,10 @@ def _in_range(a: np.ndarray, low: float, high: float) -> Lanes:
 def float_to_integer(
     a: np.ndarray, low: int, high: int, dtype: np.dtype
 ) -> tuple[np.ndarray, Lanes]:
-    """trunc(a) as integers of `dtype`, saturating at low and high - 1, NaN as 0.
+    """trunc(a) as integers of `dtype`, saturating at low and high - 1.
 
-    Also returns the lanes that are out of range or NaN.
+    NaN is 0; from f64 or to 64 bits it is the highest bit alone, as PTX's cvt says. Also returns
+    the lanes that are out of range or NaN.
     """
     a = widen(a)
     bad = _in_range(a, float(low), float(high))
@@ -91,12 +92,14 @@ def float_to_integer(
         return a.astype(dtype), None
     value = np.where(bad, a.dtype.type(0), a).astype(dtype)
     limit = np.where(a >= high, np.array(high - 1).astype(dtype), np.array(low).astype(dtype))
-    limit = np.where(np.isnan(a), dtype.type(0), limit)
+    highest = a.dtype == F64 or dtype.itemsize == 8
+    nan = np.array(1 << (8 * dtype.itemsize - 1) if highest else 0, np.uint64)
+    limit = np.where(np.isnan(a), nan.astype(dtype), limit)
     return np.where(bad, limit, value), bad
 
 
 def float_to_signed(a: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, Lanes]:
-    """Towards zero. Undefined out of range and for NaN (the value saturates; NaN gives 0)."""
+    """Towards zero. Undefined out of range and for NaN (for the value see `float_to_integer`)."""
     if dtype == BOOL:
         value, bad = float_to_integer(a, -1, 1, np.dtype(np.int8))
         return value != 0, bad
@@ -105,7 +108,7 @@ def float_to_signed(a: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, Lanes]:
 
 
 def float_to_unsigned(a: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, Lanes]:
-    """Towards zero. Undefined out of range and for NaN (the value saturates; NaN gives 0)."""
+    """Towards zero. Undefined out of range and for NaN (for the value see `float_to_integer`)."""
     if dtype == BOOL:
         value, bad = float_to_integer(a, 0, 2, np.dtype(np.uint8))
         return value != 0, bad
@@ -120,18 +123,11 @@ def float_to_unsigned(a: np.ndarray, dtype: np.dtype) -> tuple[np.ndarray, Lanes
 def convert_to_integer(a: np.ndarray, mode: str, dtype: np.dtype) -> np.ndarray:
     """f32 or f64 (narrower floats too) rounded in `mode`, then saturated, as integers of `dtype`.
 
-    `mode` as in `floats.ROUND_INTEGRAL`. NaN gives 0, but the highest bit alone from f64 or to 64
-    bits, as PTX's cvt says.
+    `mode` as in `floats.ROUND_INTEGRAL`; NaN as in `float_to_integer`.
     """
-    from_f64_ = a.dtype == F64
     info = np.iinfo(dtype)
-    a = widen(a)
-    whole = ROUND_INTEGRAL[mode](a)
-    value, _ = float_to_integer(whole, int(info.min), int(info.max) + 1, dtype)
-    if (from_f64_ or dtype.itemsize == 8) and np.isnan(a).any():
-        top = info.min if info.min else 1 << (8 * dtype.itemsize - 1)
-        value = np.where(np.isnan(a), np.array(top).astype(dtype), value)
-    return value
+    whole = ROUND_INTEGRAL[mode](widen(a))
+    return float_to_integer(whole, int(info.min), int(info.max) + 1, dtype)[0]
 
 
 def convert_from_integer(a: np.ndarray, mode: str, dtype: np.dtype) -> np.ndarray:
