@@ -309,6 +309,12 @@ def run_once(fn: Callable[[], Any], quantiles: Any = None, **_: Any) -> Any:
     return [1.0] * len(quantiles) if quantiles else 1.0
 
 
+def always_tune(tuner: Any, key: Any, configs: Any, benchmark: Callable[[], Any]) -> bool:
+    """`Autotuner.check_disk_cache`: no cached timings, or a second run would check less."""
+    benchmark()
+    return False
+
+
 def time_once(
     fn: Callable[[], Any], *args: Any, quantiles: Any = None, return_mode: str = "mean", **_: Any
 ) -> Any:

@@ -71,6 +71,7 @@ def _install_triton(now: Any) -> None:
     import triton.runtime.cache
     import triton.testing
     from triton.backends import Backend, backends
+    from triton.runtime.autotuner import Autotuner
     from triton.runtime.jit import JITFunction
 
     from xttir.frontends.triton import compile as xcompile
@@ -91,6 +92,7 @@ def _install_triton(now: Any) -> None:
     patches.set(triton.testing, "do_bench", driver.time_once)
     patches.set(triton.testing, "do_bench_cudagraph", driver.time_once)
 
+    patches.set(Autotuner, "check_disk_cache", driver.always_tune)
     mark = triton.testing.Mark
     patches.set(mark, "run", driver.skip_benchmarks(mark.run))
     _forget_kernels(patches, JITFunction, compiler)

@@ -26,8 +26,10 @@ FIGURES = (
 """Metadata that only lowering knows."""
 
 _TENSOR = re.compile(r"tensor<((?:\d+x)+)(!tt\.ptr|[a-zA-Z]\w*)")
+_POINTERS = re.compile(r"tensor<((?:\d+x)+)!tt\.ptr<([a-zA-Z]\w*)")
 _DESC = re.compile(r"tensordesc<((?:\d+x)+)([a-zA-Z]\w*)")
-_OP = re.compile(r"^(\s*)(?:%[^=]*= )?\"?([a-z_]+\.[a-z_0-9]+)")
+_OP = re.compile(r"^(\s*)(?:(%[\w.$-]+)[^=]* = )?\"?([a-z_]+\.[a-z_0-9]+)")
+_VALUE = re.compile(r"%[\w.$-]+")
 _STAGES = re.compile(r"tt\.num_stages = (\d+)")
 _BITS = re.compile(r"(\d+)")
 _SLACK = 4096
@@ -49,7 +51,8 @@ def _tensors(line: str) -> list[int]:
     return [_bytes(shape, element) for shape, element in found]
 
 
-_ASYNC = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather")
+_LOADS = ("tt.load", "tt.descriptor_load", "tt.descriptor_gather")
+_DOT_INPUTS = {"tt.dot": 2, "tt.dot_scaled": 4}
 _STAGED = ("tt.descriptor_store", "tt.descriptor_reduce", "tt.descriptor_scatter", "tt.atomic")
 _SCRATCH_EXTRA = ("tt.reduce", "tt.scan", "tt.histogram", "tt.gather", "tt.cat", "tt.split")
 
@@ -61,14 +64,15 @@ def shared_bound(ttir: str, num_stages: int) -> int | None:
     """
     if "warp_specialize" in ttir:
         return None
-    stages = max([num_stages, *map(int, _STAGES.findall(ttir))]) + 1
+    stages = max([num_stages, *map(int, _STAGES.findall(ttir))])
     live = scratch = 0
     loops: list[int] = []
+    buffered: set[str] = set()  # values that are in shared memory already
     for line in ttir.splitlines():
         match = _OP.match(line)
         if match is None:
             continue
-        indent, op = len(match[1]), match[2]
+        indent, result, op = len(match[1]), match[2], match[3]
         while loops and indent <= loops[-1]:
             loops.pop()
         if op in ("scf.for", "scf.while"):
@@ -79,15 +83,29 @@ def shared_bound(ttir: str, num_stages: int) -> int | None:
         scratch = max(scratch, max(sizes) * 5 // 4)
         if op.startswith(_SCRATCH_EXTRA):
             scratch = max(scratch, 2 * sum(sizes))
-        if op.startswith("tt.descriptor_load"):
-            live += max(sizes) * (stages if loops else 1)
-        elif op in _ASYNC and loops:
-            live += max(sizes) * stages
+        if op in _LOADS and (loops or op != "tt.load"):
+            live += _loaded_bytes(line) * (stages if loops else 1)
+            buffered.add(result)
+        elif op == "tt.trans" and _operands(line)[0] in buffered:
+            buffered.add(result)
         elif op.startswith("tt.dot"):
-            live += sum(sizes)
+            pairs = zip(_operands(line), sizes, strict=False)
+            inputs = list(pairs)[: _DOT_INPUTS[op]]
+            live += sum(size for value, size in inputs if value not in buffered)
         elif op.startswith(_STAGED):
             live += max(sizes)
     return live + scratch + _SLACK
+
+
+def _operands(line: str) -> list[str]:
+    """The SSA names to the right of the op."""
+    return _VALUE.findall(line.split(" = ", 1)[-1])
+
+
+def _loaded_bytes(line: str) -> int:
+    """What a load gives: the pointees of the pointer tensor, or the last tensor type."""
+    shape, element = (_POINTERS.findall(line) or _TENSOR.findall(line))[-1]
+    return _bytes(shape, element)
 
 
 def tensor_memory_bound(ttir: str) -> int:
