@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import IO, Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute
 from xdsl.passes import ModulePass, PassPipeline
 from xdsl.universe import Universe
 from xdsl.utils.exceptions import ArgSpecParseError, DiagnosticException, ShrinkException
@@ -32,6 +33,8 @@ SUFFIXES = ("mlir", "ttir", "ttgir")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line; returns the exit code."""
+    # For --disable-verify xDSL takes this method away from all attributes of the process.
+    verify_attribute = Attribute.__post_init__
     try:
         return XttirOptMain(args=argv).main()
     except InputError as error:
@@ -41,6 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever read our output has gone; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return InputError.exit_code
+    finally:
+        Attribute.__post_init__ = verify_attribute
 
 
 def _mlir_target() -> type[Target]:
