@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from xttir.diagnostics import Fault, Location, Unsupported
+from xttir.diagnostics import Fault, Kind, Location, Unsupported
 from xttir.policy import CheckCounts, RunPolicy
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ class Session:
         self.programs = 0
         self.seconds = 0.0
         self._open = False
+        self._repeats = _repeats()
         # Launches come from any thread (autograd, data loaders); memory and shadows are shared.
         self._lock = threading.RLock()
 
@@ -105,6 +106,8 @@ class Session:
             finally:
                 record.seconds = time.perf_counter() - begin
                 self.seconds += record.seconds
+            if self.policy.on("host"):
+                result.faults += self._repeats.after(launch)
             self._take(record, result)
 
     def _take(self, record: LaunchRecord, result: LaunchResult) -> None:
@@ -117,7 +120,7 @@ class Session:
             self.counts.skip(reason, n)
         note = f"tuning configuration {record.config}" if record.config else ""
         for fault in result.faults:
-            if note:
+            if note and fault.kind is not Kind.MISUSE:
                 fault = replace(fault, notes=(*fault.notes, note))
             record.faults.append(fault)
             self.faults.append(fault)
@@ -148,6 +151,12 @@ def _preload() -> None:
         implementations()
         mlir.preload()
     assert xttir.interp.executor
+
+
+def _repeats() -> Any:
+    from xttir.interp.tuning import Repeats
+
+    return Repeats()
 
 
 def _run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:

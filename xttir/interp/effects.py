@@ -73,6 +73,32 @@ def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
     return Effects(tuple(sites), written, ordered or waits, waits, sequential, tile)
 
 
+def accessed_arguments(module: ModuleOp, kernel: str) -> tuple[list[int], list[int]]:
+    """Positions of the arguments that `kernel` may read, and of those that it may write."""
+    classes = _Classes()
+    read: set[SSAValue] = set()
+    written: set[SSAValue] = set()
+    arguments: list[BlockArgument] = []
+    pointers = []
+    for op in module.walk():
+        _connect(classes, module, op)
+        if isinstance(op, _MEMORY):
+            pointers.append((op, pointer_of(op)))
+        elif isinstance(op, tt.FuncOp) and op.sym_name.data == kernel:
+            arguments = list(op.body.blocks[0].args)
+    for op, pointer in pointers:
+        where = classes.find(pointer)
+        if not isinstance(op, _STORES) or isinstance(op, tt.DescriptorReduceOp):
+            read.add(where)
+        if not isinstance(op, (*_LOADS, tt.AtomicLoadOp)):
+            written.add(where)
+    places = [classes.find(argument) for argument in arguments]
+    return (
+        [n for n, place in enumerate(places) if place in read],
+        [n for n, place in enumerate(places) if place in written],
+    )
+
+
 def pointer_of(op: Operation) -> SSAValue:
     """The pointer or descriptor operand of a memory op."""
     for operand in op.operands:

@@ -107,6 +107,8 @@ class Launch:
     """The user's line that made the launch."""
     config: str = ""
     """The autotuner's configuration being run, or ""."""
+    tuning: tuple[str, ...] | None = None
+    """While configurations are tried: the arguments that the tuner resets or restores."""
 
 
 @dataclass

@@ -103,6 +103,42 @@ def test_a_fault_names_the_tuning_configuration(monkeypatch: pytest.MonkeyPatch)
     assert s.launches[1].config.startswith("B=32")
 
 
+def tuned(**options: Any) -> Any:
+    configs = [triton.Config({"B": block}) for block in (16, 32)]
+    return triton.autotune(configs=configs, key=["n"], **options)(kernels.add)
+
+
+def test_tuning_a_kernel_that_updates_its_input() -> None:
+    with xttir.sanitize() as s:
+        x = torch.zeros(16, device="cuda")
+        tuned()[(1,)](x, x, 16)
+    assert x[0] == 3.0
+    (fault,) = s.faults
+    assert fault.kind is Kind.MISUSE
+    assert fault.launch == 2
+    assert "many times" in fault.message
+    assert "`o`" in fault.message
+    assert fault.locations[0].file == __file__
+    assert "B=16" in fault.notes[1]
+    assert "B=32" in fault.notes[1]
+
+
+@pytest.mark.parametrize("options", [{"restore_value": ["x"]}, {"reset_to_zero": ["o"]}])
+def test_tuning_that_puts_back_is_fine(options: dict[str, Any]) -> None:
+    with xttir.sanitize() as s:
+        x = torch.zeros(16, device="cuda")
+        tuned(**options)[(1,)](x, x, 16)
+    assert s.faults == []
+    assert x[0] == 1.0
+
+
+def test_tuning_a_kernel_that_only_writes_is_fine() -> None:
+    with xttir.sanitize() as s:
+        x, o = torch.ones(16, device="cuda"), torch.zeros(16, device="cuda")
+        tuned()[(1,)](x, o, 16)
+    assert s.faults == []
+
+
 def test_host_faults(monkeypatch: pytest.MonkeyPatch) -> None:
     fake(monkeypatch)
     with xttir.sanitize() as s:

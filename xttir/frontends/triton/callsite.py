@@ -41,12 +41,17 @@ def is_foreign(code: CodeType) -> bool:
 
 @dataclass(frozen=True)
 class Site:
-    """A line of the user's code. `config`: the tuning configuration being run, or ""."""
+    """A line of the user's code. `config`: the tuning configuration being run, or "".
+
+    `tuning`: while configurations are tried, the arguments that the tuner resets or restores. None
+    otherwise, and where hooks of the user may do so.
+    """
 
     file: str
     line: int
     function: str = ""
     config: str = ""
+    tuning: tuple[str, ...] | None = None
 
     def location(self, role: str = "launch") -> Location:
         """The site as a place for a report."""
@@ -59,22 +64,40 @@ class Site:
 _NOWHERE = Site("", 0)
 
 
-def user_site(depth: int = 1, tuner_codes: frozenset[CodeType] = frozenset()) -> Site:
+def user_site(depth: int = 1, tuner: Tuner | None = None) -> Site:
     """The innermost user frame above the caller, `depth` frames up.
 
-    `tuner_codes`: code objects whose local `config` names the tuning configuration in force.
+    `tuner`: the code of the autotuner, when the configuration in force is wanted.
     """
     frame: FrameType | None = sys._getframe(depth)
     config: Any = None
+    tuning: tuple[str, ...] | None = None
     while frame is not None:
         code = frame.f_code
-        if code in tuner_codes and config is None:
+        if tuner is not None and config is None and code in (tuner.bench, tuner.run):
             config = frame.f_locals.get("config")
+            if code is tuner.bench:
+                tuning = _put_back(frame.f_locals.get("self"), config)
         if not is_foreign(code):
             text = "" if config is None else _config_text(config)
-            return Site(code.co_filename, frame.f_lineno, code.co_name, text)
+            return Site(code.co_filename, frame.f_lineno, code.co_name, text, tuning)
         frame = frame.f_back
     return _NOWHERE
+
+
+@dataclass(frozen=True)
+class Tuner:
+    """Code objects of the autotuner: the method that tries a configuration, and `run`. Both have
+    the configuration in the local `config`."""
+
+    bench: CodeType
+    run: CodeType
+
+
+def _put_back(tuner: Any, config: Any) -> tuple[str, ...] | None:
+    if tuner.user_defined_pre_hook or tuner.user_defined_post_hook or config.pre_hook:
+        return None
+    return (*tuner.reset_to_zero, *tuner.restore_value)
 
 
 def _config_text(config: Any) -> str:

@@ -26,18 +26,16 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xttir.diagnostics import Fault, InputError, Kind
 from xttir.frontends.triton import cuda_streams, state, uninit
-from xttir.frontends.triton.callsite import Site, user_site
+from xttir.frontends.triton.callsite import Site, Tuner, user_site
 from xttir.frontends.triton.launch import CPU_TENSOR, ArgumentPlan, BadDescriptor, CpuTensor
 from xttir.interp.launch import Argument, Launch
 
-_TUNER_CODES = frozenset(
-    f.__code__ for f in (Autotuner._bench, Autotuner.run) if hasattr(f, "__code__")
-)
+_TUNER = Tuner(Autotuner._bench.__code__, Autotuner.run.__code__)
 
 
 def launch_site(depth: int = 2) -> Site:
     """The user's line that launches, with the tuning configuration in force."""
-    return user_site(depth + 1, _TUNER_CODES)
+    return user_site(depth + 1, _TUNER)
 
 
 def report(kind: Kind, message: str, kernel: str, site: Site, **details: Any) -> None:
@@ -144,6 +142,7 @@ class Launcher:
             plan_key=self.kernel.hash,
             site=site.location(),
             config=site.config,
+            tuning=site.tuning,
         )
 
     def _check_grid(self, grid: tuple[int, int, int], site: Site) -> None:
@@ -350,7 +349,7 @@ def skip_benchmarks(run: Callable[..., Any]) -> Callable[..., Any]:
 def out_of_resources(error: Any, kernel: str) -> None:
     """Report an `OutOfResources` that reaches the user. The autotuner takes it as an answer."""
     site = launch_site(3)
-    if site.config and _tuning():
+    if _tuning():
         return
     report(
         Kind.RESOURCE,
@@ -364,9 +363,8 @@ def out_of_resources(error: Any, kernel: str) -> None:
 
 def _tuning() -> bool:
     frame = sys._getframe(1)
-    bench = getattr(Autotuner._bench, "__code__", None)
     while frame is not None:
-        if frame.f_code is bench:
+        if frame.f_code is _TUNER.bench:
             return True
         frame = frame.f_back
     return False
