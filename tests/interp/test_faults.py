@@ -203,9 +203,30 @@ def test_memory_nobody_wrote() -> None:
     result = run(COPY, (2,), {"x": broken, "o": o, "n": 16})
     assert kinds(result) == ["uninitialized"]
     (fault,) = result.faults
-    assert fault.witness["elements"] == [5, 6]
-    assert (fault.locations[-1].file, fault.locations[-1].line) == ("script.py", 3)
+    assert fault.count == 2
+    assert "x[5] .. x[6]" in fault.notes[0]
+    assert ("script.py", 3) in [(p.file, p.line) for p in fault.locations]
+    strict = run(COPY, (2,), {"x": broken, "o": o, "n": 16}, strict=True)
+    assert strict.faults[0].witness["elements"] == [5, 6]
     assert run(COPY, (2,), {"x": broken, "o": o, "n": 5}).faults == []
+
+
+def test_unwritten_memory_that_is_masked_out_again_is_no_fault_unless_strict() -> None:
+    text = COPY.replace(
+        "    tt.store %oi, %v, %m",
+        """    %five = arith.constant dense<5> : tensor<8xi32>
+    %low = arith.cmpi slt, %i, %five : tensor<8xi32>
+    %w = arith.select %low, %v, %z : tensor<8xi1>, tensor<8xi32>
+    tt.store %oi, %w, %m""",
+    )
+    base = np.arange(16, dtype=np.int32)
+    x = tensor(base, "x")
+    valid = np.ones(64, bool)
+    valid[20:28] = False
+    broken = type(x)("x", Storage(x.storage.bytes, 0, valid), 0, (16,), (1,), base.dtype)
+    assert run(text, (2,), {"x": broken, "o": zeros(16), "n": 16}).faults == []
+    strict = run(text, (2,), {"x": broken, "o": zeros(16), "n": 16}, strict=True)
+    assert kinds(strict) == ["uninitialized"]
 
 
 def test_a_store_makes_memory_valid() -> None:

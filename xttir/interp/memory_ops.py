@@ -15,6 +15,7 @@ from xttir.interp.access import Access, Flat, Piece, Strided, resolve
 from xttir.interp.affine import Box, Index
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer, Region
+from xttir.interp.taint import Tainted, taint_with
 from xttir.interp.types import BF16, is_float, unsigned
 
 Mask = Box | np.ndarray | None
@@ -47,17 +48,55 @@ def load(
     dtype: np.dtype,
     shape: tuple[int, ...],
     volatile: bool = False,
-) -> np.ndarray:
+) -> np.ndarray | Tainted:
     """The elements at `pointer`: (b, *shape). Lanes that are masked off or out of bounds give
     `other`, or 0 (what NVIDIA's back end gives). Loads that are the same for all programs give
     b = 1."""
     access = _resolve(m, op, "load", pointer, mask, shape, dtype.itemsize)
     race, init = m.policy.on("race"), m.policy.on("init")
+    unwritten: list[tuple[Region, Piece, np.ndarray]] = []
     for region, piece in access.pieces:
         if race:
             m.sanitizer.race(m, op, "atomic" if volatile else "load", region, piece)
-        if init:
+        if init and m.policy.strict:
             m.sanitizer.initialised(m, op, "load", region, piece)
+        elif init:
+            lanes = m.sanitizer.uninitialised(m, region, piece)
+            if lanes is not None:
+                unwritten.append((region, piece, lanes))
+    values = _values(m, access, pointer, mask, other, dtype, shape)
+    if unwritten:
+        return _unwritten(m, op, access, values, unwritten)
+    return values
+
+
+def _unwritten(
+    m: Machine,
+    op: Operation,
+    access: Access,
+    values: np.ndarray,
+    unwritten: list[tuple[Region, Piece, np.ndarray]],
+) -> Tainted:
+    """`values` with the lanes marked that were read from memory nobody has written: they are
+    reported where they matter (in strict runs, at the load)."""
+    bad = np.zeros((access.batch, *values.shape[1:]), bool)
+    for _, piece, lanes in unwritten:
+        piece.place(bad, lanes)
+    region, piece, lanes = unwritten[0]
+    origin = m.sanitizer.not_written(m, op, "load", region, piece, lanes)
+    return taint_with(m, values, bad, origin)
+
+
+def _values(
+    m: Machine,
+    access: Access,
+    pointer: Pointer,
+    mask: Mask,
+    other: np.ndarray | None,
+    dtype: np.dtype,
+    shape: tuple[int, ...],
+) -> np.ndarray:
+    """The elements of an access, (b, *shape)."""
     uniform = _same_for_all(pointer, mask)
     if len(access.pieces) == 1:
         region, piece = access.pieces[0]
@@ -257,18 +296,6 @@ def atomic_cas(
         piece.place(out, got.view(dtype).reshape(old))
         m.sanitizer.written_now(region, piece)
     return out
-
-
-def atomic_load(
-    m: Machine,
-    op: Operation,
-    pointer: Pointer,
-    mask: Mask,
-    dtype: np.dtype,
-    shape: tuple[int, ...],
-) -> np.ndarray:
-    """An atomic load: (b, *shape)."""
-    return load(m, op, pointer, mask, None, dtype, shape, volatile=True).copy()
 
 
 def _enter_atomic(

@@ -20,6 +20,7 @@ from xttir.interp.memory import Region
 from xttir.interp.ownership import Intervals, Ownership
 from xttir.interp.report import ranges_text
 from xttir.interp.shadow import Clocks, Shadow, Tags
+from xttir.interp.taint import Origin
 
 _METHODS = {"load": "read", "store": "write", "atomic": "atomic"}
 _DONE = {"load": "loaded", "store": "stored", "atomic": "updated atomically"}
@@ -221,21 +222,21 @@ class Sanitizer:
 
     # --- initialisation --------------------------------------------------------------------------
 
-    def initialised(
-        self, m: Machine, op: Operation, verb: str, region: Region, piece: Piece
-    ) -> None:
-        """Report elements of `piece` that nobody has written."""
+    def uninitialised(self, m: Machine, region: Region, piece: Piece) -> np.ndarray | None:
+        """The elements of `piece` that nobody has written (bool, shaped as the piece reads), or
+        None if there are none."""
         m.counts.add("init")
         valid = self._valid(region.storage)
         if valid is None:
-            return
+            return None
         word, ones = WORDS[piece.itemsize]
         found = piece.read(valid, word)
-        if (found == ones).all():
-            return
-        lanes = (found != ones) & poisoned(region.storage, piece)
-        if not lanes.any():
-            return
+        return None if (found == ones).all() else found != ones
+
+    def not_written(
+        self, m: Machine, op: Operation, verb: str, region: Region, piece: Piece, lanes: np.ndarray
+    ) -> Origin:
+        """What to say of a read of the elements `lanes` of `piece`."""
         pids = np.broadcast_to(piece.spread(m.pids), lanes.shape)[lanes]
         at = (piece.offsets()[lanes] - region.base) // region.tensor.dtype.itemsize
         pid = int(pids.min())
@@ -243,25 +244,45 @@ class Sanitizer:
         text = region.index_text(int(mine[0]))
         if mine.size > 1:
             text += f" .. {region.index_text(int(mine[-1]))}"
-        created = region.storage.created
         others: tuple[Location, ...] = ()
-        if created:
-            file, _, line = created.rpartition(":")
-            if line.isdigit():
-                others = (Location(file, int(line), 0, "allocated here, never written"),)
-        m.log.report(
+        file, _, line = region.storage.created.rpartition(":")
+        if line.isdigit():
+            others = (Location(file, int(line), 0, "allocated here, never written"),)
+        return Origin(
             op,
             Kind.UNINITIALIZED,
+            "memory that nobody has written",
             f"{_PREPOSITION[verb]} {region.describe()} of memory that nobody has written",
-            key=(region.name,),
-            order=(pid,),
-            role=verb,
-            others=others,
-            notes=(
+            others,
+            (
                 f"program {m.log.program(pid)}: {text}, {mine.size} element"
                 f"{'s' if mine.size > 1 else ''}",
             ),
-            hint="start from torch.zeros, or write every element before it is read",
+            "start from torch.zeros, or write every element before it is read",
+        )
+
+    def initialised(
+        self, m: Machine, op: Operation, verb: str, region: Region, piece: Piece
+    ) -> None:
+        """Report elements of `piece` that nobody has written, at once."""
+        lanes = self.uninitialised(m, region, piece)
+        if lanes is None:
+            return
+        origin = self.not_written(m, op, verb, region, piece, lanes)
+        pids = np.broadcast_to(piece.spread(m.pids), lanes.shape)[lanes]
+        pid = int(pids.min())
+        at = (piece.offsets()[lanes] - region.base) // region.tensor.dtype.itemsize
+        mine = np.unique(at[pids == pid])
+        m.log.report(
+            op,
+            origin.kind,
+            origin.message,
+            key=(region.name,),
+            order=(pid,),
+            role=verb,
+            others=origin.others,
+            notes=origin.notes,
+            hint=origin.hint,
             witness={
                 "tensor": region.name,
                 "program": list(m.log.program(pid)),

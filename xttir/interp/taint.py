@@ -29,11 +29,19 @@ from xttir.interp.types import element_type, shape_of
 
 @dataclass(frozen=True)
 class Origin:
-    """Where and why lanes became undefined."""
+    """Where and why lanes became undefined.
+
+    `message` is the report's first line, `why` alone what is wrong with the value; `others` and
+    `notes` are further places and facts, `hint` what to try.
+    """
 
     op: Operation
     kind: Kind
     why: str
+    message: str = ""
+    others: tuple[Location, ...] = ()
+    notes: tuple[str, ...] = ()
+    hint: str = ""
 
 
 class Tainted:
@@ -79,8 +87,17 @@ def taint(
     m: Machine, op: Operation, value: Any, lanes: np.ndarray, kind: Kind, why: str
 ) -> Tainted:
     """Mark lanes of the result of `op`."""
+    if kind is Kind.INT_OVERFLOW:
+        message = f"{why} on the way to an address"
+        hint = "compute the offset in 64 bits (cast one factor with .to(tl.int64))"
+        return taint_with(m, value, lanes, Origin(op, kind, why, message, hint=hint))
+    return taint_with(m, value, lanes, Origin(op, kind, why, f"{why}: the result is undefined"))
+
+
+def taint_with(m: Machine, value: Any, lanes: np.ndarray, origin: Origin) -> Tainted:
+    """Mark lanes of a value that `origin` describes."""
     m.tainted = True
-    return Tainted(value, lanes, Origin(op, kind, why))
+    return Tainted(value, lanes, origin)
 
 
 _DROPS_OVERFLOW = (
@@ -153,6 +170,18 @@ def _rule(
         return bad
     if isinstance(op, _MOVES):
         return dense(run((lanes[0],))[0]).astype(bool)
+    if isinstance(op, tt.DotOp):
+        rows, columns, rest = lanes
+        return rows.any(axis=-1, keepdims=True) | columns.any(axis=-2, keepdims=True) | rest
+    if isinstance(op, tt.ReduceOp | tt.ScanOp):
+        axis = op.axis.value.data + 1
+        bad = lanes[0]
+        for more in lanes[1:]:
+            bad = bad | more
+        return bad.any(axis=axis, keepdims=isinstance(op, tt.ScanOp))
+    if isinstance(op, tt.JoinOp | tt.CatOp):
+        full = [np.broadcast_to(b, (b.shape[0], *shape_of(op.operands[0].type))) for b in lanes]
+        return dense(run(tuple(full))[0]).astype(bool)
     # Anything else mixes lanes: one bad lane of a program makes all of its results bad.
     bad = np.zeros(1, bool)
     for more in lanes:
@@ -228,20 +257,18 @@ def report(m: Machine, op: Operation, value: Tainted, bad: np.ndarray, role: str
     if used and op is not origin.op:
         p = used[0]
         others = (Location(p.file, p.line, p.column, f"{role} here", p.function),)
-    overflow = origin.kind is Kind.INT_OVERFLOW
     m.log.report(
         origin.op,
         origin.kind,
-        f"{origin.why} on the way to an address"
-        if overflow
-        else f"{origin.why}: the result is undefined",
-        key=(role,),
+        origin.message,
+        key=(role, origin.message),
         order=(pid,),
-        others=others,
-        notes=(f"program {m.log.program(pid)}{lanes}: the bad value is used as {role}",),
-        hint="compute the offset in 64 bits (cast one factor with .to(tl.int64))"
-        if overflow
-        else "",
+        others=(*origin.others, *others),
+        notes=(
+            *origin.notes,
+            f"program {m.log.program(pid)}{lanes}: the bad value is used as {role}",
+        ),
+        hint=origin.hint,
         witness={"program": list(m.log.program(pid)), "lanes": mine[:8, 1:].tolist()},
         count=int(rows.shape[0]),
     )

@@ -21,6 +21,7 @@ from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
 from xttir.interp.memory_ops import atomic_cas, atomic_rmw, load, store
 from xttir.interp.tt import INT64, Lowered, add_offset
+from xttir.interp.taint import Tainted, plain
 from xttir.interp.types import element_type, numpy_dtype, shape_of
 
 _ACQUIRES = (tt.MemSemantic.ACQUIRE, tt.MemSemantic.ACQUIRE_RELEASE)
@@ -182,7 +183,7 @@ def lower_load(op: tt.LoadOp) -> Lowered:
         mask = args[1] if has_mask else None
         other = _stored(args[-1]) if has_other else None
         values = load(m, op, args[0], mask, other, dtype, shape, volatile)
-        return (Pointer(None, values) if of_pointers else values,)
+        return (_pointers(values) if of_pointers else values,)
 
     return run
 
@@ -261,7 +262,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         patient = op.timeout is None
         while True:
             found = load(interp, op, args[0], None, None, dtype, shape, volatile=not _plain(op))
-            equal = found == dense(args[1])
+            equal = plain(found) == dense(args[1])
             if equal.all() or not interp.wait(op, patient):
                 break
         _synchronise(interp, op, args[0], None, before=False)
@@ -345,10 +346,13 @@ def shape_of_descriptor(ty: tt.TensorDescType) -> tuple[int, ...]:
     return ty.get_shape()
 
 
-def _reshaped(values: np.ndarray, source: tuple[int, ...], target: tuple[int, ...]) -> np.ndarray:
+def _reshaped(values: Any, source: tuple[int, ...], target: tuple[int, ...]) -> Any:
     """A block with or without its unit axes."""
     if source == target:
         return values
+    if type(values) is Tainted:
+        value = _reshaped(values.value, source, target)
+        return Tainted(value, _reshaped(values.bad, source, target), values.origin)
     full = np.broadcast_to(values, (values.shape[0], *source))
     return full.reshape(values.shape[0], *target)
 
