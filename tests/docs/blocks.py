@@ -3,7 +3,7 @@
 In every Markdown file of the project, from top to bottom in one folder that begins as a copy of
 `examples/`:
 
-* a ```python block whose first line is `# file: NAME` is written to that file;
+* a ```python or ```mlir block whose first line is `# file: NAME` (`// file:`) is that file;
 * any other ```python block is run as a script;
 * a ```console block holds commands after `$ ` and, below each, what it prints (standard output,
   then standard error). A line `...` stands for any number of lines, `...` within a line for any
@@ -16,9 +16,12 @@ print now into the files, except where `...` stands.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -30,7 +33,7 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 ENVIRONMENT = {"TRITON_DEFAULT_FP_FUSION": "1", "COLUMNS": "80", "PY_COLORS": "0"}
 
-MODULES = {"xttir": "xttir", "pytest": "pytest"}
+MODULES = {"xttir": "xttir", "xttir-opt": "xttir.tools.xttir_opt"}
 """Commands that are modules."""
 
 
@@ -62,7 +65,7 @@ def blocks_of(text: str) -> list[Block]:
     return [
         Block(m[1], m[2], text.count("\n", 0, m.start()) + 1, m.start(2), m.end(2))
         for m in FENCE.finditer(text)
-        if m[1] in ("python", "console")
+        if m[1] in ("python", "mlir", "console")
     ]
 
 
@@ -95,6 +98,17 @@ class Shell:
             return f"{self.status}\n"
         if words[0] == "cat":
             return "".join((self.folder / name).read_text() for name in words[1:])
+        if words[0] == "pytest":
+            # pytest warns of modules that were imported before it: a process of its own.
+            done = subprocess.run(
+                [sys.executable, "-m", *words],
+                cwd=self.folder,
+                env={**os.environ, **environment},
+                capture_output=True,
+                text=True,
+                timeout=240,
+            )
+            return self._printed(Outcome(done.returncode, done.stdout, done.stderr))
         if words[0] == "python":
             return self._python(words[1:], environment)
         assert words[0] in MODULES, f"documents may not use {words[0]!r}: see tests/docs/blocks.py"
@@ -120,8 +134,8 @@ class Shell:
 
 
 def file_of(block: Block) -> str | None:
-    """The file name that a python block is for."""
-    match = re.match(r"# file: (\S+)\n", block.body)
+    """The file name that a block is for."""
+    match = re.match(r"(?:#|//) file: (\S+)\n", block.body)
     return match[1] if match else None
 
 

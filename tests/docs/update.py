@@ -34,7 +34,16 @@ def _console(shell: blocks.Shell, block: blocks.Block, fill: bool) -> str:
     for step in blocks.steps_of(block.body):
         printed = shell.run(step.command)
         keep = blocks.matches(step.shown, printed) and not (fill and not step.shown.strip())
-        lines.append(f"$ {step.command}\n{step.shown if keep else printed}")
+        lines.append(f"$ {step.command}\n{step.shown if keep else _cut(printed, step.shown)}")
+    return "".join(lines)
+
+
+def _cut(printed: str, shown: str) -> str:
+    """`printed`, with those lines as shown before that were cut and still match."""
+    cut = [line for line in shown.splitlines() if "..." in line and line.strip() != "..."]
+    lines = []
+    for line in printed.splitlines():
+        lines.append(next((old for old in cut if blocks.matches(old, line)), line) + "\n")
     return "".join(lines)
 
 
