@@ -144,7 +144,8 @@ class ClampFOp(IRDLOperation):
     fastmath = prop_def(FastMathFlagsAttr, default_value=_NO_FASTMATH)
     result = result_def(T)
     assembly_format = (
-        "$value `to` ` ` `[` $min `,` $max `]` (`fastmath` `` $fastmath^)? attr-dict `:` type($result)"
+        "$value `to` ` ` `[` $min `,` $max `]` (`fastmath` `` $fastmath^)?"
+        " attr-dict `:` type($result)"
     )
     traits = traits_def(Pure())
 

@@ -10,7 +10,7 @@ import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Generic, Self
 
 from xdsl.dialects.builtin import (
     DenseArrayBase,
@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import (
     i32,
     i64,
 )
-from xdsl.ir import Attribute, ParametrizedAttribute
+from xdsl.ir import Attribute, AttributeCovT, ParametrizedAttribute
 from xdsl.irdl import AttrConstraint, IRDLOperation, OptPropertyDef, VerificationContext
 from xdsl.irdl.declarative_assembly_format import (
     AttributeVariable,
@@ -84,7 +84,7 @@ class OdsEnum64(OdsEnum):
 
 
 @dataclass(frozen=True)
-class Check(AttrConstraint):
+class Check(AttrConstraint[AttributeCovT], Generic[AttributeCovT]):
     """Attributes for which `holds` is true; `what` names them in the error."""
 
     what: str
@@ -94,7 +94,7 @@ class Check(AttrConstraint):
         if not self.holds(attr):
             raise VerifyException(f"expected {self.what}, but got {attr}")
 
-    def mapping_type_vars(self, type_var_mapping: Mapping[Any, Any]) -> Check:
+    def mapping_type_vars(self, type_var_mapping: Mapping[Any, Any]) -> Check[AttributeCovT]:
         return self
 
 
@@ -125,16 +125,16 @@ def _integer_of(type_: IntegerType) -> Callable[[Attribute], bool]:
     return lambda attr: isinstance(attr, IntegerAttr) and attr.type == type_
 
 
-I32_ATTR = Check("a 32-bit integer attribute", _integer_of(i32))
-I64_ATTR = Check("a 64-bit integer attribute", _integer_of(i64))
-BOOL_ATTR = Check("a bool attribute", _integer_of(i1))
-UNIT_ATTR = Check("a unit attribute", lambda attr: isinstance(attr, UnitAttr))
+I32_ATTR: Check[IntegerAttr[IntegerType]] = Check("a 32-bit integer attribute", _integer_of(i32))
+I64_ATTR: Check[IntegerAttr[IntegerType]] = Check("a 64-bit integer attribute", _integer_of(i64))
+BOOL_ATTR: Check[IntegerAttr[IntegerType]] = Check("a bool attribute", _integer_of(i1))
+UNIT_ATTR: Check[UnitAttr] = Check("a unit attribute", lambda attr: isinstance(attr, UnitAttr))
 
 TRUE = IntegerAttr(1, i1)
 FALSE = IntegerAttr(0, i1)
 
 
-def enum_attr(cases: type[OdsEnum]) -> Check:
+def enum_attr(cases: type[OdsEnum]) -> Check[IntegerAttr[IntegerType]]:
     """The constraint of an `I32EnumAttr`."""
     values, storage = frozenset(int(case) for case in cases), cases.storage()
     words = ", ".join(f"{int(case)} {case.keyword}" for case in cases)

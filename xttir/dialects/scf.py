@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects import scf as upstream
-from xdsl.dialects.builtin import DictionaryAttr, IndexType, UnitAttr
+from xdsl.dialects.builtin import DictionaryAttr, IndexType, UnitAttr, i1
 from xdsl.dialects.scf import (
     ConditionOp,
     IndexSwitchOp,
@@ -230,7 +230,7 @@ class IfOp(upstream.IfOp):
         types: Sequence[Attribute] = ()
         if parser.parse_optional_punctuation("->"):
             types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-        (operand,) = parser.resolve_operands([condition], [upstream.i1], start)
+        (operand,) = parser.resolve_operands([condition], [i1], start)
         regions = [parser.parse_region(), Region()]
         _end_with_yield(regions[0])
         if parser.parse_optional_keyword("else"):

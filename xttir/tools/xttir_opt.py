@@ -263,7 +263,9 @@ class XttirOptMain(xDSLOptMain):
             if self.args.frontend is None and suffix and suffix not in self.available_frontends:
                 known = ", ".join(f".{known}" for known in SUFFIXES)
                 raise InputError(
-                    f"unknown kind of file '.{suffix}'", Location(name), f"expected {known} or -"
+                    f"unknown kind of file '.{suffix}'",
+                    Location(name or "-"),
+                    f"expected {known} or -",
                 )
             return data.decode()
         except UnicodeDecodeError as error:

@@ -68,9 +68,7 @@ class FastLexer(MLIRLexer):
     """See the module's docstring."""
 
     # xDSL's, but never giving back: on a string without end its own takes exponential time.
-    _unescaped_characters_regex = re.compile(
-        r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"'
-    )
+    _unescaped_characters_regex = re.compile(r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"')
 
     def lex(self) -> Any:
         match = _TOKEN(self.input.content, self.pos)
