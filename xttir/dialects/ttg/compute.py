@@ -1,0 +1,63 @@
+"""Ops of `ttg` on tiles in registers."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.irdl import (
+    IRDLOperation,
+    ParsePropInAttrDict,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+from xdsl.traits import Pure
+
+from xttir.dialects.ods import BOOL_ATTR, I32_ATTR
+from xttir.dialects.tt.traits import SameElementType, SameShape
+from xttir.dialects.tt.types import ANY_TYPE, FLOAT_TENSOR, TENSOR
+from xttir.dialects.ttg.types import I8_TENSOR, TYPE_OR_MEMDESC, VIEW
+
+
+@irdl_op_definition
+class InlineAsmOp(IRDLOperation):
+    """Inline assembly run once per thread, on all the registers of its operands."""
+
+    name = "ttg.inline_asm"
+    asm_string = prop_def(StringAttr)
+    constraints = prop_def(StringAttr)
+    pure = prop_def(BOOL_ATTR)
+    args = var_operand_def(TYPE_OR_MEMDESC)
+    result = var_result_def(ANY_TYPE)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$asm_string attr-dict ($args^)? `:` functional-type($args, $result)"
+
+
+@irdl_op_definition
+class ConvertLayoutOp(IRDLOperation):
+    """The same tensor in another layout."""
+
+    name = "ttg.convert_layout"
+    src = operand_def(TENSOR)
+    force_warp_shuffle = opt_prop_def(UnitAttr)
+    result = result_def(TENSOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = VIEW
+    traits = traits_def(SameShape(), SameElementType(), Pure())
+
+
+@irdl_op_definition
+class Fp4ToFpOp(IRDLOperation):
+    """fp4 (e2m1) packed in pairs along `axis`, low half first, as a wider float."""
+
+    name = "ttg.fp4_to_fp"
+    src = operand_def(I8_TENSOR)
+    axis = prop_def(I32_ATTR)
+    result = result_def(FLOAT_TENSOR)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = VIEW
+    traits = traits_def(Pure())
