@@ -113,6 +113,14 @@ def test_bessel_functions_of_any_order(order: int):
     assert same(both[1:], TABLE["__nv_jn"](n[1:2], x[1:2]))
 
 
+def test_bessel_functions_of_enormous_order_do_not_loop():
+    n, x = np.array([2**31 - 1, 5000], np.int32), np.array([3.0, 20.0])
+    assert TABLE["__nv_jn"](n, x).tolist() == [0, 0]
+    assert TABLE["__nv_yn"](n, x).tolist() == [-math.inf, -math.inf]
+    with pytest.raises(Unsupported, match="order"):
+        TABLE["__nv_jn"](n[:1], np.array([1e12]))
+
+
 def test_bessel_functions_at_the_edges():
     x = np.array([0.0, -1.0, math.inf, -math.inf, math.nan], np.float64)
     assert TABLE["__nv_j0"](x)[[0, 2, 3]].tolist() == [1, 0, 0]

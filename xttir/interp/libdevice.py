@@ -298,7 +298,7 @@ register("__nv_double2hiint", lambda x: (x.view(np.int64) >> 32).astype(np.int32
 _KEEP_SUBNORMALS = (
     "fmaf, fmaf_rn, copysignf, isnanf, isinff, signbitf, finitef, ldexpf, scalbnf, ilogbf, logbf, "
     "int_as_float, uint_as_float, float_as_int, float_as_uint, nextafterf, expf, powf, rhypotf, "
-    "rnorm3df, rnorm4df, erfinvf, erfcxf"
+    "rnorm3df, rnorm4df, erfinvf, erfcxf, j1f, y0f, y1f"
 )
 _FLUSH_OPERANDS = ("__nv_fmodf", "__nv_remainderf")
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from xttir.diagnostics import Unsupported
+
 _EULER = 0.5772156649015329
 _SPLIT = 25.0
 _START = 90  # order at which the backward recurrence starts: J_90(25) is below 1e-40
@@ -49,7 +51,7 @@ def _hankel(order: int, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             q = q + (term if k % 4 == 1 else -term)
         else:
             p = p + (term if k % 4 == 0 else -term)
-    scale = np.sqrt(2 / (np.pi * x))
+    scale = np.sqrt(2 / np.pi) / np.sqrt(x)
     # cos and sin of x - (order / 2 + 1 / 4) pi, from those of x.
     c, s = np.cos(x), np.sin(x)
     root = np.sqrt(0.5)
@@ -78,7 +80,7 @@ def _first_two(x: np.ndarray) -> tuple[np.ndarray, ...]:
     small = x < 1
     j0 = np.where(small, _small_j(0, np.minimum(x, 1.0)), j[0])
     j1 = np.where(small, _small_j(1, np.minimum(x, 1.0)), j[1])
-    log = np.log(near / 2) + _EULER
+    log = np.log(near) - np.log(2) + _EULER
     sum0, sum1 = np.zeros_like(x), np.zeros_like(x)
     for k in range(1, 29):
         sign = 1.0 if k % 2 else -1.0
@@ -125,13 +127,24 @@ def y1(x: np.ndarray) -> np.ndarray:
     return _y_edges(x, _first_two(np.where(x > 0, _finite(x), 1.0))[3])
 
 
-def _each_order(n: np.ndarray, x: np.ndarray, f) -> np.ndarray:
-    """`f(order, x)` for every order in `n`; orders below 0 give NaN, as in CUDA."""
+_LARGEST_ORDER = 1 << 14
+
+
+def _each_order(n: np.ndarray, x: np.ndarray, f, limit: float) -> np.ndarray:
+    """`f(order, x)` for every order in `n`; orders below 0 give NaN, as in CUDA.
+
+    Recurrences take as many steps as the order says. Far above |x| they are not needed: there the
+    function has reached its `limit`. Raises Unsupported for the rest of the largest orders.
+    """
     n, x = np.broadcast_arrays(n, x)
     out = np.full(x.shape, np.nan)
-    for order in np.unique(n):
+    reached = (n > 2 * np.abs(x) + 1000) & (x >= 0 if np.isinf(limit) else ~np.isnan(x))
+    out[reached] = limit
+    for order in np.unique(n[~reached]):
+        if order > _LARGEST_ORDER:
+            raise Unsupported(f"Bessel functions of order {order}")
         if order >= 0:
-            where = n == order
+            where = (n == order) & ~reached
             out[where] = f(int(order), x[where])
     return out
 
@@ -180,11 +193,11 @@ def _yn(n: int, x: np.ndarray) -> np.ndarray:
 
 
 def jn(n: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return _each_order(n, x, _jn)
+    return _each_order(n, x, _jn, 0.0)
 
 
 def yn(n: np.ndarray, x: np.ndarray) -> np.ndarray:
-    return _each_order(n, x, _yn)
+    return _each_order(n, x, _yn, -np.inf)
 
 
 def _modified(order: int, x: np.ndarray) -> np.ndarray:
