@@ -160,6 +160,16 @@ def test_unsupported_is_neither_fault_nor_the_users(tmp_path: Path):
     assert report.exit_code == 3
 
 
+def test_an_input_error_of_a_launch_does_not_end_the_report(tmp_path: Path):
+    raising = (
+        "from xttir.diagnostics import InputError\nraise InputError('an argument does not fit')\n"
+    )
+    report = run(tmp_path, raising)
+    assert report.input_error is not None
+    assert report.input_error.what == "an argument does not fit"
+    assert report.exit_code == 2
+
+
 def test_unsupported_in_a_thread_is_recorded(tmp_path: Path):
     report = run(
         tmp_path,
@@ -188,13 +198,14 @@ def test_ctrl_c_is_an_interruption(tmp_path: Path):
 
 
 def test_a_defect_of_ours_is_not_blamed_on_the_script(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):
     code = compile("def op():\n    return [][1]\n", script._PACKAGE + "interp/x.py", "exec")
     module = types.ModuleType("broken_op")
     exec(code, module.__dict__)
     monkeypatch.setitem(sys.modules, "broken_op", module)
     report = run(tmp_path, "import broken_op\nbroken_op.op()\n")
+    assert capsys.readouterr().err == ""
     (problem,) = report.internal
     assert "IndexError" in problem.what
     assert "interp/x.py:2" in problem.what
@@ -202,3 +213,6 @@ def test_a_defect_of_ours_is_not_blamed_on_the_script(
     assert problem.location.line == 2
     assert report.script_error is None
     assert report.exit_code == 3
+    monkeypatch.setenv("XTTIR_DEBUG", "1")
+    run(tmp_path, "import broken_op\nbroken_op.op()\n")
+    assert "Traceback" in capsys.readouterr().err

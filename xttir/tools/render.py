@@ -84,7 +84,7 @@ def report_lines(report: Report) -> Iterator[Line]:
         yield []
     if report.interrupted:
         yield [(ERROR, "interrupted"), ("", f" {report.interrupted}")]
-    if not report.input_error:
+    if report.launches or not report.input_error:
         yield from summary_lines(report)
 
 

@@ -37,6 +37,10 @@ _DRIVER = os.path.join(_PACKAGE, "frontends")
 MAX_NOTE_LINES = 12
 
 
+class NotRunnable(InputError):
+    """There is nothing to run: no such module."""
+
+
 def read_script(path: str) -> types.CodeType:
     """The compiled script. Raises `InputError`, one line long, for what is not a script."""
     file = Path(path)
@@ -85,24 +89,24 @@ def module_runner(name: str, args: Sequence[str]) -> Callable[[], None]:
         except ModuleNotFoundError:
             spec = None
         if spec is None:
-            raise InputError(f"no module named '{name}'")
+            raise NotRunnable(f"no module named '{name}'")
         if spec.submodule_search_locations is not None and (
             importlib.util.find_spec(f"{name}.__main__") is None
         ):
-            raise InputError(f"'{name}' is a package without a __main__ module")
+            raise NotRunnable(f"'{name}' is a package without a __main__ module")
         runpy.run_module(name, run_name="__main__", alter_sys=True)
 
     return start
 
 
 def run(start: Callable[[], None], report: Report) -> None:
-    """Call `start` and write into `report` how it ended. Raises nothing but `InputError`."""
+    """Call `start` and write into `report` how it ended. Raises nothing but `NotRunnable`."""
     previous = threading.excepthook
     threading.excepthook = lambda args: _thread_ended(args, report, previous)
     try:
         start()
         _join_threads()
-    except InputError:
+    except NotRunnable:
         raise
     except SystemExit as error:
         report.script_exit = _exit_status(error)
@@ -135,6 +139,8 @@ def classify(error: BaseException, report: Report) -> None:
     raised_in = os.path.realpath(frames[-1].filename) if frames else ""
     if raised_in.startswith(_OWN_FAULTS):
         report.internal.append(_defect(error, frames))
+        if os.environ.get("XTTIR_DEBUG"):
+            traceback.print_exception(error)
         return
     fault = fault_of(error)
     if fault is None:
