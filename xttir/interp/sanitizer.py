@@ -231,7 +231,10 @@ class Sanitizer:
             return None
         word, ones = WORDS[piece.itemsize]
         found = piece.read(valid, word)
-        return None if (found == ones).all() else found != ones
+        if (found == ones).all():
+            return None
+        lanes = (found != ones) & poisoned(region.storage, piece)
+        return lanes if lanes.any() else None
 
     def not_written(
         self, m: Machine, op: Operation, verb: str, region: Region, piece: Piece, lanes: np.ndarray
