@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import types
 from collections.abc import Iterator
@@ -216,3 +217,19 @@ def test_a_defect_of_ours_is_not_blamed_on_the_script(
     monkeypatch.setenv("XTTIR_DEBUG", "1")
     run(tmp_path, "import broken_op\nbroken_op.op()\n")
     assert "Traceback" in capsys.readouterr().err
+
+
+def test_without_triton_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from xttir.policy import RunPolicy
+    from xttir.tools import sanitize
+
+    find_spec = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "triton" else find_spec(name)
+    )
+    (tmp_path / "a.py").write_text("print('ran')")
+    report = sanitize.run_script(str(tmp_path / "a.py"), [], RunPolicy())
+    assert report.exit_code == 2
+    assert report.input_error is not None
+    assert "needs triton" in report.input_error.what
+    assert "pip install" in report.input_error.hint
