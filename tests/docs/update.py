@@ -33,7 +33,9 @@ def _console(shell: blocks.Shell, block: blocks.Block, fill: bool) -> str:
     lines = []
     for step in blocks.steps_of(block.body):
         printed = shell.run(step.command)
-        keep = blocks.matches(step.shown, printed) and not (fill and not step.shown.strip())
+        keep = blocks.matches(step.shown, printed, exactly=True) and not (
+            fill and not step.shown.strip()
+        )
         lines.append(f"$ {step.command}\n{step.shown if keep else _cut(printed, step.shown)}")
     return "".join(lines)
 
