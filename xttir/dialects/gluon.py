@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Dialect
 from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
 
@@ -10,7 +11,7 @@ from xttir.dialects.layouts.encodings import (
     AutoEncodingAttr,
     CoalescedEncodingAttr,
 )
-from xttir.dialects.tt.traits import SameElementType, SameShape
+from xttir.dialects.tt.traits import SameElementType, SameShape, check
 from xttir.dialects.tt.types import TENSOR
 
 
@@ -23,6 +24,20 @@ class SetAutoLayoutOp(IRDLOperation):
     result = result_def(TENSOR)
     assembly_format = "$src attr-dict `:` type($src) `->` type($result)"
     traits = traits_def(SameShape(), SameElementType())
+
+    def verify_(self) -> None:
+        source, result = self.src.type, self.result.type
+        assert isinstance(source, TensorType)
+        assert isinstance(result, TensorType)
+        check(
+            isinstance(source.encoding, AutoEncodingAttr),
+            "input tensor must have an auto layout type",
+        )
+        check(not isinstance(result.encoding, NoneAttr), "result tensor must have a layout")
+        check(
+            not isinstance(result.encoding, AutoEncodingAttr),
+            "result type must not be auto layout",
+        )
 
 
 GLUON = Dialect("gluon", [SetAutoLayoutOp], list(GLUON_ENCODINGS))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, UnitAttr, i32
+from xdsl.ir import Attribute
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
@@ -76,6 +77,28 @@ class Offsets(CustomDirective):
         printer.print_string(", ".join(map(str, values.get_values())))
 
 
+def check_extent(source: Attribute, target: Attribute) -> None:
+    """`source` and `target`, tensors or memory descriptors, must hold the same elements."""
+    assert isinstance(source, TensorType | MemDescType)
+    assert isinstance(target, TensorType | MemDescType)
+    check(
+        source.element_type == target.element_type,
+        f"source element type {source.element_type} must match destination element type "
+        f"{target.element_type}",
+    )
+    check(
+        tuple(source.get_shape()) == tuple(target.get_shape()),
+        f"source shape {list(source.get_shape())} must match destination shape "
+        f"{list(target.get_shape())}",
+    )
+
+
+def check_mutable(type_: Attribute) -> None:
+    """The memory that `type_` describes must be one that may be stored to."""
+    assert isinstance(type_, MemDescType)
+    check(bool(type_.mutable_memory.data), "cannot store into immutable memory")
+
+
 @irdl_op_definition
 class AsyncWaitOp(IRDLOperation):
     """Wait until at most `num` groups of asynchronous copies are outstanding."""
@@ -132,6 +155,15 @@ class LocalAllocOp(IRDLOperation):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "($src^)? attr-dict `:` functional-type(operands, results)"
 
+    def verify_(self) -> None:
+        type_ = self.result.type
+        assert isinstance(type_, MemDescType)
+        check(type_.shape == type_.alloc_shape, "result shape and its alloc shape must match")
+        if self.src is None:
+            check(bool(type_.mutable_memory.data), "uninitialized memory must be mutable")
+        else:
+            check_extent(self.src.type, type_)
+
 
 @irdl_op_definition
 class LocalDeallocOp(IRDLOperation):
@@ -153,6 +185,14 @@ class MemDescIndexOp(IRDLOperation):
     result = result_def(MEMDESC)
     assembly_format = "$src `[` $index `]` attr-dict `:` type($src) `->` type($result)"
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source, result = self.src.type, self.result.type
+        assert isinstance(source, MemDescType)
+        assert isinstance(result, MemDescType)
+        shape, got = list(source.get_shape()[1:]), list(result.get_shape())
+        check(shape == got, f"result shape must be {shape}, but is {got}")
+        check(source.element_type == result.element_type, "element type must not change")
 
 
 @irdl_op_definition
@@ -216,6 +256,9 @@ class LocalLoadOp(IRDLOperation):
     assembly_format = "$src (`token` $token^)? attr-dict `:` type($src) `->` type($result)"
     traits = traits_def(MemoryReadEffect())
 
+    def verify_(self) -> None:
+        check_extent(self.src.type, self.result.type)
+
 
 @irdl_op_definition
 class LocalStoreOp(IRDLOperation):
@@ -226,6 +269,10 @@ class LocalStoreOp(IRDLOperation):
     dst = operand_def(MEMDESC)
     assembly_format = "$src `,` $dst attr-dict `:` type($src) `->` type($dst)"
     traits = traits_def(MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_mutable(self.dst.type)
+        check_extent(self.src.type, self.dst.type)
 
 
 @irdl_op_definition
