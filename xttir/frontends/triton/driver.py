@@ -38,8 +38,9 @@ def launch_site(depth: int = 2) -> Site:
     return user_site(depth + 1, _TUNER)
 
 
-def report(kind: Kind, message: str, kernel: str, site: Site, **details: Any) -> None:
-    """Tell the session about a fault of the host side."""
+def report(kind: Kind, message: str, kernel: str, site: Site, raises: str, **details: Any) -> None:
+    """Tell the session about a fault of the host side, for which `raises` is raised next."""
+    details["witness"] = {**details.get("witness", {}), "raises": raises}
     if site.config:
         details["notes"] = (*details.get("notes", ()), f"tuning configuration {site.config}")
     fault = Fault(kind, message, kernel=kernel, locations=(site.location(),), **details)
@@ -114,12 +115,14 @@ class Launcher:
                 self.name,
                 site,
                 notes=(f"`{error.name}` is a {error.tensor.dtype} tensor of shape ({shape})",),
+                raises="ValueError",
                 hint='move it first: .to("cuda")',
                 witness={"argument": error.name},
             )
             raise ValueError(CPU_TENSOR) from None
         except BadDescriptor as error:
-            report(Kind.MISUSE, error.why, self.name, site, witness={"argument": error.name})
+            found = {"argument": error.name}
+            report(Kind.MISUSE, error.why, self.name, site, "RuntimeError", witness=found)
             raise RuntimeError(
                 "Triton Error [CUDA]: Failed to create tensor map descriptor: invalid argument"
             ) from None
@@ -156,6 +159,7 @@ class Launcher:
                     f"grid.{axis} is {size}, the device allows {limit}",
                     self.name,
                     site,
+                    raises="RuntimeError",
                     hint="put the long dimension on axis 0, or loop inside the kernel",
                     witness={"grid": list(grid), "limit": list(limits)},
                 )
@@ -173,6 +177,7 @@ class Launcher:
                 "the kernel makes tensor descriptors and no allocator was set",
                 self.name,
                 site,
+                raises="RuntimeError",
                 hint="call triton.set_allocator(lambda size, align, stream: "
                 'torch.empty(size, device="cuda", dtype=torch.int8))',
             )
@@ -356,6 +361,7 @@ def out_of_resources(error: Any, kernel: str) -> None:
         f"out of resource: {error.name}, required {error.required}, the device has {error.limit}",
         kernel,
         site,
+        raises="OutOfResources",
         hint="reduce block sizes or num_stages",
         witness={"resource": error.name, "required": error.required, "limit": error.limit},
     )
