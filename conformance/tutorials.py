@@ -28,6 +28,9 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(NUMBERS), help="numbers, separated by commas")
     parser.add_argument("--cc", default="90,100", help="compute capabilities (90,100)")
     parser.add_argument("--timeout", type=float, default=900, help="seconds a tutorial (900)")
+    parser.add_argument(
+        "--configs", default="2", help="configurations that autotuning tries; 0 for all (2)"
+    )
     parser.add_argument("--results", type=Path, default=results.default_path("tutorials"))
     args = parser.parse_args()
     folder = args.source.resolve() / "python" / "tutorials"
@@ -37,7 +40,7 @@ def main() -> int:
         if path is None:
             raise SystemExit(f"no tutorial {number} in {folder}")
         for cc in [first, *(others if number in BOTH else [])]:
-            entry = run(path, cc, args.timeout)
+            entry = run(path, cc, args)
             results.append(args.results, entry)
             print(show(entry), flush=True)
     known = list(results.read(args.results, ("tutorial", "cc")).values())
@@ -47,7 +50,7 @@ def main() -> int:
     return int(good < len(known))
 
 
-def run(path: Path, cc: str, timeout: float) -> results.Entry:
+def run(path: Path, cc: str, args: argparse.Namespace) -> results.Entry:
     """One tutorial in a process of its own: its checks, faults, and how it ended."""
     entry: results.Entry = {"tutorial": path.stem, "cc": cc, "name": f"{path.stem} cc {cc}"}
     with tempfile.TemporaryDirectory() as scratch:
@@ -56,12 +59,13 @@ def run(path: Path, cc: str, timeout: float) -> results.Entry:
         command += ["-o", str(report_path), str(DRIVER), str(path)]
         paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         settings = os.environ | {"PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
+        settings |= {"CONFORMANCE_CONFIGS": args.configs}
         try:
             ended = subprocess.run(
                 command,
                 env=settings,
                 cwd=scratch,
-                timeout=timeout,
+                timeout=args.timeout,
                 capture_output=True,
                 text=True,
                 errors="replace",
