@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
 import sys
 from pathlib import Path
@@ -258,3 +259,15 @@ def test_full_compile_is_the_stock_one(gpu: Recorder) -> None:
     assert stock.hash == kernel.full().hash != kernel.hash
     assert not any(k.startswith("xttir") for k in stock.metadata._fields)
     assert os.path.basename(kernels.__file__) in kernel.asm["ttir"]
+
+
+def test_the_bound_holds_for_kernels_in_the_wild(shared_dir: Path) -> None:
+    """Against the figures of stock compiles of 51 kernels of published packages."""
+    seen = 0
+    for meta in (shared_dir / "corpus" / "triton").rglob("meta.json"):
+        text = (meta.parent / "ttir.loc.mlir").read_text()
+        known = json.loads(meta.read_text())
+        bound = resources.shared_bound(text, known.get("num_stages") or 3)
+        assert bound is None or known["shared"] <= bound, meta.parent
+        seen += 1
+    assert seen > 40

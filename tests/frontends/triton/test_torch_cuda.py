@@ -318,3 +318,39 @@ def test_deepcopy_and_pickle_keep_the_device() -> None:
     assert copy.deepcopy(torch.ones(3, device="cuda")).device == CUDA
     assert copy.deepcopy(torch.nn.Linear(2, 2).cuda()).weight.device == CUDA
     assert copy.deepcopy(torch.ones(3)).device == CPU
+
+
+def test_data_loaders() -> None:
+    data = torch.utils.data.TensorDataset(torch.arange(8.0))
+    for options in ({}, {"num_workers": 1}, {"pin_memory": True}):
+        for (batch,) in torch.utils.data.DataLoader(data, batch_size=4, **options):
+            assert batch.device == CPU
+            assert batch.to("cuda", non_blocking=True).device == CUDA
+
+
+def test_default_tensor_type() -> None:
+    torch.set_default_tensor_type("torch.cuda.HalfTensor")
+    try:
+        made = torch.ones(2)
+    finally:
+        torch.set_default_tensor_type("torch.FloatTensor")
+        torch.set_default_device(None)
+    assert (made.device, made.dtype) == (CUDA, torch.float16)
+
+
+def test_scripting_and_tracing() -> None:
+    @torch.jit.script
+    def scripted(x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([torch.relu(x), torch.zeros([2], device=x.device), torch.empty_like(x)])
+
+    x = torch.ones(3, device="cuda")
+    assert scripted(x)[:5].tolist() == [1, 1, 1, 0, 0]
+
+    class Net(torch.nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return torch.cat([torch.relu(x), x + 1]).reshape(-1)
+
+    for traced in (torch.fx.symbolic_trace(Net()), torch.export.export(Net(), (x,)).module()):
+        assert traced(x).tolist() == [1, 1, 1, 2, 2, 2]
+    assert torch.vmap(lambda a: a * 2)(x).device == CUDA
+    assert torch.func.grad(lambda a: (a**2).sum())(x).tolist() == [2, 2, 2]

@@ -9,15 +9,14 @@ is counted as not checked.
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from xttir.frontends.triton import state, storage, torch_cuda, uninit
+from xttir.frontends.triton import state, storage
 from xttir.frontends.triton.patches import Patches
 
 EAGER = "compiled by Inductor, run eagerly"
@@ -132,33 +131,9 @@ def _empty_strided_cuda(size: Any, stride: Any, dtype: torch.dtype) -> torch.Ten
     return torch.empty_strided(size, stride, dtype=dtype, device="cuda")
 
 
-def _teach_dynamo(names: Iterable[str]) -> None:
-    """Give torch's functions and our wrappers of them one rule: Dynamo knows functions by identity
-    and makes its table once, of whichever it finds then."""
-    from torch._dynamo.trace_rules import get_torch_obj_rule_map
-
-    rules = get_torch_obj_rule_map()
-    for name in names:
-        function, same = getattr(torch, name, None), []
-        while function is not None:
-            same.append(function)
-            function = getattr(function, "__wrapped__", None)
-        rule = next((rules[f] for f in same if f in rules), None)
-        if rule is not None:
-            rules.update(dict.fromkeys(same, rule))
-
-
 def install(patches: Patches) -> None:
-    """Wrap `torch.compile`, and the backend that it calls for each graph."""
+    """Wrap the backend that `torch.compile` calls for each graph."""
     lent = _Lent(patches)
-    torch_compile = torch.compile
-
-    @functools.wraps(torch_compile)
-    def compile(*args: Any, **kwargs: Any) -> Any:
-        _teach_dynamo((*torch_cuda.WRAPPED_FUNCTIONS, *uninit.FUNCTIONS))
-        return torch_compile(*args, **kwargs)
-
-    patches.set(torch, "compile", compile)
     wrapper = torch._TorchCompileInductorWrapper
     original = wrapper.__call__
 

@@ -53,12 +53,13 @@ def install(
 
 
 def _install(now: Any) -> None:
-    from xttir.frontends.triton import cuda_api, guard, inductor, torch_cuda, uninit
+    from xttir.frontends.triton import cuda_api, guard, inductor, tables, torch_cuda, uninit
 
     guard.lend(now.patches)
     torch_cuda.install(now.patches)
     cuda_api.install(now.patches, now.device)
     uninit.install(now.patches)
+    tables.install(now.patches)
     inductor.install(now.patches)
     _install_triton(now)
 

@@ -430,7 +430,35 @@ def _location(saved: Any) -> str | None:
     return "cuda:0" if record is not None and record.device == storage.CUDA else None
 
 
+def _from_worker(rebuild: Callable[..., Any]) -> Callable[..., Any]:
+    """Tensors that another process sends (workers of a data loader) are in host memory."""
+
+    @functools.wraps(rebuild)
+    def tagged(*args: Any, **kwargs: Any) -> Any:
+        result = rebuild(*args, **kwargs)
+        if isinstance(result, torch.Tensor) and storage.device_of(result) is None:
+            _tag(result, storage.CPU)
+        return result
+
+    return tagged
+
+
+def _set_default_tensor_type(original: Callable[[Any], None]) -> Callable[[Any], None]:
+    @functools.wraps(original)
+    def set_type(kind: Any) -> None:
+        name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__name__}"
+        if name.startswith("torch.cuda."):
+            kind = getattr(torch, name.rsplit(".", 1)[-1])
+            torch.set_default_device("cuda")
+        original(kind)
+
+    return set_type
+
+
 def _patch_serialization(patches: Patches) -> None:
+    from torch.multiprocessing import reductions
+
+    patches.set(reductions, "rebuild_tensor", _from_worker(reductions.rebuild_tensor))
     registry = torch.serialization._package_registry
     entry = (5, _location, _restore)
     registry.insert(0, entry)
@@ -457,6 +485,8 @@ def install(patches: Patches) -> None:
     for name in CONVERTING:
         copies = name in ("tensor", "sparse_coo_tensor")
         patches.set(torch, name, _converting(getattr(torch, name), copies))
+    set_type = _set_default_tensor_type(torch.set_default_tensor_type)
+    patches.set(torch, "set_default_tensor_type", set_type)
     tensor = torch.Tensor
     for name in NEW:
         patches.set(tensor, name, _like(getattr(tensor, name)))
