@@ -210,7 +210,7 @@ def _transpose(op: Operation) -> Rule:
             return affine.permute_box(value, order)
         if type(value) is Pointer:
             offset = value.offset
-            if type(offset) is Index:
+            if isinstance(offset, Index):
                 return Pointer(value.region, affine.permute(offset, order))
             return Pointer(value.region, offset.transpose(0, *(k + 1 for k in order)))
         return None

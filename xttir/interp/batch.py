@@ -30,7 +30,7 @@ def merge(parts: Sequence[tuple[np.ndarray, Any]], batch: int) -> Any:
     if len(parts) == 1:
         return parts[0][1] if parts[0][0].size == batch else _spread(parts, batch)
     values = [v for _, v in parts]
-    first = values[0]
+    first: Any = values[0]
     if all(v is first for v in values[1:]):
         if type(first) is np.ndarray and first.shape[0] == 1:
             return first
@@ -50,8 +50,9 @@ def merge(parts: Sequence[tuple[np.ndarray, Any]], batch: int) -> Any:
         return Index(base, first.strides, first.shape, first.dtype)
     if kind is np.ndarray or kind is Index or kind is Box:
         return _spread([(where, dense(v)) for where, v in parts], batch)
-    if hasattr(first, "merge"):
-        return first.merge(parts, batch)
+    own: Any = getattr(first, "merge", None)
+    if own is not None:
+        return own(parts, batch)
     raise TypeError(f"cannot merge values of type {kind.__name__}")
 
 

@@ -313,7 +313,7 @@ def run_graph(m: Machine, region: RegionPlan, frame: Frame) -> list[Any]:
                     moved = list(inner)
                 for slot, value in zip(region.blocks[target].arguments, values, strict=True):
                     moved[slot] = value
-                if target <= index:
+                if target <= index and block.terminator is not None:
                     m.step(block.terminator, values)
                 waiting.setdefault(target, []).append((at[programs], moved))
     finally:

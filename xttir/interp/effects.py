@@ -150,7 +150,8 @@ def _on_cycle(op: Operation, function: Operation) -> bool:
     region = function.regions[0]
     if len(region.blocks) == 1:
         return False
-    block = region.find_ancestor_block_in_region(op.parent_block()) if op.parent_block() else None
+    parent = op.parent_block()
+    block = region.find_ancestor_block_in_region(parent) if parent is not None else None
     if block is None:
         return True
     seen: set[int] = set()
@@ -213,34 +214,41 @@ def _connect(classes: _Classes, module: ModuleOp, op: Operation) -> None:
     for block, values in zip(op.successors, _successor_operands(op), strict=False):
         _join_pairs(classes, block.args, values)
     if isinstance(op, tt.CallOp):
-        name = op.callee.root_reference.data
-        for callee in module.body.block.ops:
-            if isinstance(callee, tt.FuncOp) and callee.sym_name.data == name:
-                if callee.body.blocks:
-                    _join_pairs(classes, callee.body.blocks[0].args, op.operands)
-                for inner in callee.walk():
-                    if isinstance(inner, tt.ReturnOp):
-                        _join_pairs(classes, op.results, inner.operands)
-        return
-    pointers = [v for v in (*op.operands, *op.results) if _is_pointer(v)]
-    if op.regions and not isinstance(op, ModuleOp | tt.FuncOp):
-        # Loop-carried values, yields and results: all that could be the same pointer.
-        for region in op.regions:
-            for block in region.blocks:
-                pointers += [a for a in block.args if _is_pointer(a)]
-                if block.last_op is not None and block.last_op.has_trait(IsTerminator):
-                    pointers += [v for v in block.last_op.operands if _is_pointer(v)]
-        _join_carried(classes, op, pointers)
-        return
-    results = [r for r in op.results if _is_pointer(r)]
-    if not results:
-        return
-    sources = [v for v in op.operands if _is_pointer(v)]
-    if not sources or isinstance(op, tt.LoadOp):
-        for result in results:
-            classes.mark(result)
-        return
-    classes.join([*results, *sources])
+        _connect_call(classes, module, op)
+    elif op.regions and not isinstance(op, ModuleOp | tt.FuncOp):
+        _join_carried(classes, op, _carried(op))
+    else:
+        results = [r for r in op.results if _is_pointer(r)]
+        sources = [v for v in op.operands if _is_pointer(v)]
+        if results and (not sources or isinstance(op, tt.LoadOp)):
+            for result in results:
+                classes.mark(result)
+        elif results:
+            classes.join([*results, *sources])
+
+
+def _connect_call(classes: _Classes, module: ModuleOp, op: tt.CallOp) -> None:
+    """Arguments with parameters, results with what the callee returns."""
+    name = op.callee.root_reference.data
+    for callee in module.body.block.ops:
+        if not isinstance(callee, tt.FuncOp) or callee.sym_name.data != name:
+            continue
+        if callee.body.blocks:
+            _join_pairs(classes, callee.body.blocks[0].args, op.operands)
+        for inner in callee.walk():
+            if isinstance(inner, tt.ReturnOp):
+                _join_pairs(classes, op.results, inner.operands)
+
+
+def _carried(op: Operation) -> list[SSAValue]:
+    """Pointers that enter, leave or go round a structured op."""
+    found = [v for v in (*op.operands, *op.results) if _is_pointer(v)]
+    for region in op.regions:
+        for block in region.blocks:
+            found += [a for a in block.args if _is_pointer(a)]
+            if block.last_op is not None and block.last_op.has_trait(IsTerminator):
+                found += [v for v in block.last_op.operands if _is_pointer(v)]
+    return found
 
 
 def _join_carried(classes: _Classes, op: Operation, pointers: list[SSAValue]) -> None:

@@ -112,7 +112,7 @@ class Machine(Interpreter):
             self._prints.append((pid, f"{name}{prefix}"))
             return
         for index in np.ndindex(values.shape):
-            value = values[index]
+            value: Any = values[index]
             at = f" idx ({', '.join(map(str, index))})" if index else " idx ()"
             self._prints.append((pid, f"{name}{at}{prefix}{_shown(value, in_hex)}"))
 
@@ -127,7 +127,10 @@ class Machine(Interpreter):
         """Mark `value` undefined where `lanes` holds. `why` reads like "division by zero"."""
         from xttir.interp.taint import taint
 
-        if not self.policy.on("undefined") or not lanes.any():
+        if not self.policy.on("undefined"):
+            return value
+        self.counts.add("undefined")
+        if not lanes.any():
             return value
         return taint(self, op, value, lanes, Kind.UNDEFINED, why)
 
@@ -136,7 +139,7 @@ class Machine(Interpreter):
         self.log.report(op, kind, message, **details)
 
 
-def _shown(value: np.generic, in_hex: bool) -> str:
+def _shown(value: Any, in_hex: bool) -> str:
     if in_hex:
         bits = int.from_bytes(value.tobytes(), "little")
         return f"0x{bits:0{2 * value.dtype.itemsize}x}"

@@ -117,7 +117,7 @@ class Pointer:
 
     def take(self, programs: np.ndarray) -> Pointer:
         offset = self.offset
-        if type(offset) is Index:
+        if isinstance(offset, Index):
             return Pointer(self.region, offset.take(programs))
         return Pointer(self.region, offset[programs] if offset.shape[0] > 1 else offset)
 
@@ -126,7 +126,7 @@ class Pointer:
 
     def dense_offset(self) -> np.ndarray:
         """int64 (b, *s): offsets in the region."""
-        return self.offset.dense() if type(self.offset) is Index else self.offset
+        return self.offset.dense() if isinstance(self.offset, Index) else self.offset
 
     def addresses(self) -> np.ndarray:
         """int64 (b, *s): absolute addresses."""

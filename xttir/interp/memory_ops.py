@@ -136,7 +136,7 @@ def _fetch(
 ) -> np.ndarray:
     """The elements of `piece`; a copy if the launch may write the storage later."""
     data = region.storage.bytes
-    if dtype == bool:
+    if dtype.kind == "b":
         return (piece.read(data, np.dtype(np.uint8)) & 1).astype(bool)
     values = piece.read(data, dtype)
     if copy and m.sanitizer.may_write(region.storage):

@@ -1,4 +1,4 @@
-"""Collects the faults of one launch: one entry per kind, place and tensor, with a canonical example.
+"""Collects the faults of one launch: one entry per kind, place and tensor, with one example.
 
 The example kept is that of the lowest program id, so that reports do not depend on how programs
 were batched or in which order they ran.

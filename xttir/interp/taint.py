@@ -121,7 +121,7 @@ _DROPS_OVERFLOW = (
     tt.AtomicRMWOp,
     tt.AtomicCASOp,
 )
-"""Ops after which a wrapped integer is no longer an offset that wrapped (hashes wrap on purpose)."""
+"""Ops after which a wrapped integer is no offset that wrapped any more: hashes wrap on purpose."""
 
 Runner = Callable[[tuple[Any, ...]], tuple[Any, ...]]
 
@@ -151,12 +151,12 @@ def _rule(
     m: Machine, op: Operation, args: tuple[Any, ...], bare: tuple[Any, ...], run: Runner
 ) -> np.ndarray | None:
     """Bad lanes of the results of `op`."""
-    lanes = [_bad_of(a) for a in args]
+    lanes: list[np.ndarray] = [_bad_of(a) for a in args]
     if isinstance(op, tt.LoadOp):
         other = lanes[2] if len(lanes) > 2 else None
         return None if other is None else other & ~dense(bare[1])
     if isinstance(op, arith.SelectOp):
-        return lanes[0] | np.where(dense(bare[0]), lanes[1], lanes[2])
+        return np.asarray(np.logical_or(lanes[0], np.where(dense(bare[0]), lanes[1], lanes[2])))
     if isinstance(op, arith.AndIOp | arith.OrIOp) and _is_bool(op):
         a, b = dense(bare[0]), dense(bare[1])
         if isinstance(op, arith.OrIOp):
@@ -198,7 +198,7 @@ def _is_bool(op: Operation) -> bool:
     return isinstance(ty, IntegerType) and ty.width.data == 1
 
 
-def observe(m: Machine, op: Operation, args: tuple[Any, ...]) -> None:
+def observe(m: Machine, op: Operation, args: Sequence[Any]) -> None:
     """Report bad lanes that a memory op or an assert makes observable."""
     mask: Any = None
     watched: list[tuple[Any, str]] = []

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
+from xdsl.interpreter import Interpreter, InterpreterFunctions, impl, register_impls
 from xdsl.ir import Attribute
 
 from xttir.dialects import tt
@@ -20,9 +20,11 @@ from xttir.interp.batch import merge, take
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
 from xttir.interp.memory_ops import atomic_cas, atomic_rmw, load, store
-from xttir.interp.tt import INT64, Lowered, add_offset
 from xttir.interp.taint import Tainted, plain
+from xttir.interp.tt import INT64, Lowered, add_offset
 from xttir.interp.types import element_type, numpy_dtype, shape_of
+
+Args = Sequence[Any]
 
 _ACQUIRES = (tt.MemSemantic.ACQUIRE, tt.MemSemantic.ACQUIRE_RELEASE)
 _RELEASES = (tt.MemSemantic.RELEASE, tt.MemSemantic.ACQUIRE_RELEASE)
@@ -31,7 +33,7 @@ _RELEASES = (tt.MemSemantic.RELEASE, tt.MemSemantic.ACQUIRE_RELEASE)
 class Descriptor:
     """A tensor descriptor value.
 
-    `base`: scalar `Pointer`. `shape`, `strides` (elements): int64[b] each. `block`: the block shape.
+    `base`: scalar `Pointer`. `shape`, `strides` (elements): int64[b] each. `block`: its shape.
     `fill`: what loads give out of bounds.
     """
 
@@ -100,7 +102,8 @@ def block_access(d: Descriptor, indices: Sequence[Any]) -> tuple[Pointer, Box | 
             offset = affine.mul(coordinate, step, INT64)
             low = affine.compare(coordinate, zero, "sge")
             high = affine.compare(coordinate, limit, "slt")
-            assert low is not None and high is not None
+            assert low is not None
+            assert high is not None
             inside = affine.intersect(low, high)
             if offset is None:
                 offset = coordinate.dense() * step.dense()
@@ -206,15 +209,15 @@ class TritonMemoryFunctions(InterpreterFunctions):
     lazy = frozenset({tt.LoadOp, tt.StoreOp, tt.AtomicRMWOp})
 
     @impl(tt.LoadOp)
-    def load(self, interp: Interpreter, op: tt.LoadOp, args: PythonValues):
+    def load(self, interp: Interpreter, op: tt.LoadOp, args: Args):
         return lower_load(op)(interp, args)
 
     @impl(tt.StoreOp)
-    def store(self, interp: Interpreter, op: tt.StoreOp, args: PythonValues):
+    def store(self, interp: Interpreter, op: tt.StoreOp, args: Args):
         return lower_store(op)(interp, args)
 
     @impl(tt.AtomicRMWOp)
-    def atomic_rmw(self, interp: Interpreter, op: tt.AtomicRMWOp, args: PythonValues):
+    def atomic_rmw(self, interp: Interpreter, op: tt.AtomicRMWOp, args: Args):
         assert isinstance(interp, Machine)
         mask = args[2] if len(args) > 2 else None
         kind = tt.RMWOp(op.atomic_rmw_op.value.data).keyword  # pyright: ignore
@@ -228,7 +231,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         return (old,)
 
     @impl(tt.AtomicCASOp)
-    def atomic_cas(self, interp: Interpreter, op: tt.AtomicCASOp, args: PythonValues):
+    def atomic_cas(self, interp: Interpreter, op: tt.AtomicCASOp, args: Args):
         assert isinstance(interp, Machine)
         dtype, shape = _access_type(op.ptr.type), shape_of(op.val.type)
         _synchronise(interp, op, args[0], None, before=True)
@@ -237,7 +240,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         return (old,)
 
     @impl(tt.AtomicLoadOp)
-    def atomic_load(self, interp: Interpreter, op: tt.AtomicLoadOp, args: PythonValues):
+    def atomic_load(self, interp: Interpreter, op: tt.AtomicLoadOp, args: Args):
         assert isinstance(interp, Machine)
         mask = args[1] if len(args) > 1 else None
         dtype, shape = _access_type(op.ptr.type), shape_of(op.result.type)
@@ -246,7 +249,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         return (values,)
 
     @impl(tt.AtomicStoreOp)
-    def atomic_store(self, interp: Interpreter, op: tt.AtomicStoreOp, args: PythonValues):
+    def atomic_store(self, interp: Interpreter, op: tt.AtomicStoreOp, args: Args):
         assert isinstance(interp, Machine)
         mask = args[2] if len(args) > 2 else None
         dtype, shape = _access_type(op.ptr.type), shape_of(op.value.type)
@@ -255,7 +258,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         return ()
 
     @impl(tt.AtomicPollOp)
-    def atomic_poll(self, interp: Interpreter, op: tt.AtomicPollOp, args: PythonValues):
+    def atomic_poll(self, interp: Interpreter, op: tt.AtomicPollOp, args: Args):
         """Wait until memory holds `expected`. A time-out is taken when nobody else can run."""
         assert isinstance(interp, Machine)
         dtype, shape = _access_type(op.ptr.type), shape_of(op.expected.type)
@@ -271,7 +274,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
     # --- descriptors -----------------------------------------------------------------------------
 
     @impl(tt.MakeTensorDescOp)
-    def make_descriptor(self, interp: Interpreter, op: tt.MakeTensorDescOp, args: PythonValues):
+    def make_descriptor(self, interp: Interpreter, op: tt.MakeTensorDescOp, args: Args):
         rank = len(op.shape)
         ty = op.result.type
         assert isinstance(ty, tt.TensorDescType)
@@ -282,7 +285,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         return (Descriptor(args[0], numbers[:rank], numbers[rank:], block, dtype, nan),)
 
     @impl(tt.DescriptorLoadOp)
-    def descriptor_load(self, interp: Interpreter, op: tt.DescriptorLoadOp, args: PythonValues):
+    def descriptor_load(self, interp: Interpreter, op: tt.DescriptorLoadOp, args: Args):
         assert isinstance(interp, Machine)
         d = args[0]
         pointer, mask = block_access(d, args[1:])
@@ -290,7 +293,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         return (_reshaped(values, d.block, shape_of(op.result.type)),)
 
     @impl(tt.DescriptorStoreOp)
-    def descriptor_store(self, interp: Interpreter, op: tt.DescriptorStoreOp, args: PythonValues):
+    def descriptor_store(self, interp: Interpreter, op: tt.DescriptorStoreOp, args: Args):
         assert isinstance(interp, Machine)
         d = args[0]
         pointer, mask = block_access(d, args[2:])
@@ -299,7 +302,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         return ()
 
     @impl(tt.DescriptorReduceOp)
-    def descriptor_reduce(self, interp: Interpreter, op: tt.DescriptorReduceOp, args: PythonValues):
+    def descriptor_reduce(self, interp: Interpreter, op: tt.DescriptorReduceOp, args: Args):
         assert isinstance(interp, Machine)
         d = args[0]
         pointer, mask = block_access(d, args[2:])
@@ -315,16 +318,14 @@ class TritonMemoryFunctions(InterpreterFunctions):
         return ()
 
     @impl(tt.DescriptorGatherOp)
-    def descriptor_gather(self, interp: Interpreter, op: tt.DescriptorGatherOp, args: PythonValues):
+    def descriptor_gather(self, interp: Interpreter, op: tt.DescriptorGatherOp, args: Args):
         assert isinstance(interp, Machine)
         d, shape = _rows(args[0], shape_of(op.result.type), args[1])
         pointer, mask = block_access(d, [_row_index(args[1]), args[2]])
         return (load(interp, op, pointer, mask, d.fill, d.dtype, shape),)
 
     @impl(tt.DescriptorScatterOp)
-    def descriptor_scatter(
-        self, interp: Interpreter, op: tt.DescriptorScatterOp, args: PythonValues
-    ):
+    def descriptor_scatter(self, interp: Interpreter, op: tt.DescriptorScatterOp, args: Args):
         assert isinstance(interp, Machine)
         d, shape = _rows(args[0], shape_of(op.src.type), args[1])
         pointer, mask = block_access(d, [_row_index(args[1]), args[2]])
@@ -344,6 +345,13 @@ def _row_index(rows: Any) -> np.ndarray:
 def shape_of_descriptor(ty: tt.TensorDescType) -> tuple[int, ...]:
     """The block shape of a descriptor type."""
     return ty.get_shape()
+
+
+def _pointers(values: np.ndarray | Tainted) -> Pointer | Tainted:
+    """Addresses read from memory as pointers."""
+    if isinstance(values, Tainted):
+        return Tainted(Pointer(None, values.value), values.bad, values.origin)
+    return Pointer(None, values)
 
 
 def _reshaped(values: Any, source: tuple[int, ...], target: tuple[int, ...]) -> Any:
