@@ -27,6 +27,8 @@ def test_pointwise_runs_as_triton(running: Recorder) -> None:
     torch.testing.assert_close(result, f(x, y))
     assert len(running.launches) >= 1
     assert running.unchecked == []
+    assert running.launches[-1].site is not None
+    assert running.launches[-1].site.file == __file__
 
 
 def test_a_users_kernel_inside(running: Recorder) -> None:

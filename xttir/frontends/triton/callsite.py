@@ -1,6 +1,6 @@
 """Where in the user's code a launch or an allocation was made, and under which tuning config.
 
-Frames of torch, triton, xttir and of the standard library are not the user's.
+Frames of torch, triton, xttir, the standard library and of generated code are not the user's.
 """
 
 from __future__ import annotations
@@ -13,29 +13,37 @@ from typing import Any
 
 from xttir.diagnostics import Location
 
-_OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_foreign: dict[CodeType, bool] = {}
+_OWN = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))) + os.sep
+_STANDARD = os.path.dirname(os.__file__) + os.sep
+_PACKAGES = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+_foreign: dict[str, bool] = {}
 
 
-def _prefixes() -> tuple[str, ...]:
-    found = [_OWN + os.sep, os.path.dirname(os.__file__) + os.sep, "<frozen"]
-    for name in ("torch", "triton"):
-        module = sys.modules.get(name)
+def _is_foreign_file(name: str) -> bool:
+    """Whether a file belongs to torch, triton, xttir, the standard library or to generated code."""
+    libraries = [_OWN]
+    for library in ("torch", "triton"):
+        module = sys.modules.get(library)
         if module is not None and module.__file__:
-            found.append(os.path.dirname(module.__file__) + os.sep)
-    return tuple(found)
+            libraries.append(os.path.dirname(module.__file__) + os.sep)
+    if name.startswith((*libraries, "<frozen", "<eval_with_key", "<__")):
+        return True
+    inductor = os.environ.get("TORCHINDUCTOR_CACHE_DIR") or f"{os.sep}torchinductor_"
+    if inductor in name:
+        return True
+    # Packages may live below the standard library's folder, and theirs is code under test.
+    return name.startswith(_STANDARD) and not any(place in name for place in _PACKAGES)
 
 
-def is_foreign(code: CodeType) -> bool:
-    """Whether `code` belongs to torch, triton, xttir or the standard library."""
-    known = _foreign.get(code)
+def is_foreign(frame: FrameType) -> bool:
+    """Whether the code of `frame` is not the user's."""
+    name = frame.f_code.co_filename
+    if name == "<string>":
+        # `python -c` runs the user's code under this name; Inductor its launchers.
+        return frame.f_globals.get("__name__") != "__main__"
+    known = _foreign.get(name)
     if known is None:
-        name = code.co_filename
-        # Packages live below the standard library's folder, and theirs is code under test.
-        known = name.startswith(_prefixes())
-        if known and f"{os.sep}site-packages{os.sep}" in name:
-            known = name.startswith(tuple(p for p in _prefixes() if "site-packages" in p))
-        _foreign[code] = known
+        known = _foreign[name] = _is_foreign_file(name)
     return known
 
 
@@ -78,7 +86,7 @@ def user_site(depth: int = 1, tuner: Tuner | None = None) -> Site:
             config = frame.f_locals.get("config")
             if code is tuner.bench:
                 tuning = _put_back(frame.f_locals.get("self"), config)
-        if not is_foreign(code):
+        if not is_foreign(frame):
             text = "" if config is None else _config_text(config)
             return Site(code.co_filename, frame.f_lineno, code.co_name, text, tuning)
         frame = frame.f_back

@@ -17,7 +17,7 @@ from xttir.frontends.triton.patches import Patches
 
 
 def _same(names: Iterable[str]) -> Iterable[list[Any]]:
-    """For each function of torch: what stands there now and what that wraps, down to torch's own."""
+    """Per function of torch: what stands there now and what that wraps, down to torch's own."""
     for name in names:
         function, same = getattr(torch, name, None), []
         while function is not None:
