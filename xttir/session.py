@@ -149,7 +149,7 @@ def _preload() -> None:
         from xttir.interp.registry import implementations
 
         implementations()
-        mlir.preload()
+    mlir.preload()
     assert xttir.interp.executor
 
 

@@ -46,12 +46,59 @@ def _shared_context() -> Context:
 
 
 def preload() -> None:
-    """Load the dialects that every kernel uses, ahead of the first `parse_module`."""
+    """Load the dialects that every kernel uses and make the parser ready for their common ops,
+    ahead of the first `parse_module`."""
     context = _shared_context()
-    loaded = {dialect.name for dialect in context.loaded_dialects}
     for name in ("tt", "arith", "math", "scf", "cf"):
-        if name not in loaded:
-            context.load_registered_dialect(name)
+        context.load_registered_dialect(name)
+    read_module(context, _COMMON, "<preload>", _TYPES)
+
+
+_COMMON = """
+module {
+  tt.func public @k(%x: !tt.ptr<f32> {tt.divisibility = 16 : i32}, %n: i32) {
+    %c = arith.constant 4 : i32
+    %c1 = arith.constant 1 : i32
+    %zero = arith.constant dense<0.000000e+00> : tensor<4x4xf32>
+    %pid = tt.get_program_id x : i32
+    %0 = arith.muli %pid, %c : i32
+    %1 = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %2 = tt.splat %0 : i32 -> tensor<4xi32>
+    %3 = arith.addi %2, %1 : tensor<4xi32>
+    %4 = tt.splat %n : i32 -> tensor<4xi32>
+    %5 = arith.cmpi slt, %3, %4 : tensor<4xi32>
+    %6 = tt.expand_dims %3 {axis = 1 : i32} : tensor<4xi32> -> tensor<4x1xi32>
+    %7 = tt.broadcast %6 : tensor<4x1xi32> -> tensor<4x4xi32>
+    %8 = tt.splat %x : !tt.ptr<f32> -> tensor<4x4x!tt.ptr<f32>>
+    %9 = tt.addptr %8, %7 : tensor<4x4x!tt.ptr<f32>>, tensor<4x4xi32>
+    %10 = tt.load %9 : tensor<4x4x!tt.ptr<f32>>
+    %11 = arith.truncf %10 : tensor<4x4xf32> to tensor<4x4xf16>
+    %12 = scf.for %i = %c1 to %n step %c1 iter_args(%acc = %zero) -> (tensor<4x4xf32>)  : i32 {
+      %20 = tt.dot %11, %11, %acc : tensor<4x4xf16> * tensor<4x4xf16> -> tensor<4x4xf32>
+      %21 = arith.addf %20, %10 : tensor<4x4xf32>
+      %22 = arith.mulf %21, %10 : tensor<4x4xf32>
+      %23 = arith.subf %22, %10 : tensor<4x4xf32>
+      %24 = math.exp %23 : tensor<4x4xf32>
+      scf.yield %24 : tensor<4x4xf32>
+    }
+    %13 = "tt.reduce"(%12) <{axis = 1 : i32}> ({
+    ^bb0(%a: f32, %b: f32):
+      %30 = arith.maxnumf %a, %b : f32
+      tt.reduce.return %30 : f32
+    }) : (tensor<4x4xf32>) -> tensor<4xf32>
+    %14 = arith.extf %11 : tensor<4x4xf16> to tensor<4x4xf32>
+    %15 = arith.divf %14, %12 : tensor<4x4xf32>
+    %16 = arith.extsi %n : i32 to i64
+    %17 = arith.cmpi sge, %16, %16 : i64
+    %18 = arith.select %17, %15, %14 : tensor<4x4xf32>
+    %19 = arith.andi %5, %5 : tensor<4xi1>
+    %v = tt.splat %x : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+    tt.store %v, %13, %19 : tensor<4x!tt.ptr<f32>>
+    tt.store %9, %18 : tensor<4x4x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
 
 
 def read_module(

@@ -16,7 +16,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from xttir.dialects import scf, tt
-from xttir.interp.types import element_type, shape_of
+from xttir.interp.types import element_type, is_float_type, shape_of
 
 _ATOMICS = (tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp)
 _LOADS = (tt.LoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
@@ -32,7 +32,8 @@ class Effects:
     arguments that may be written, None if any memory may be. `ordered`: programs exchange values
     through atomics, so they run one at a time under vector clocks. `waits`: a loop may wait for
     another program. `sequential`: the result of float atomics depends on the order of programs, so
-    they run one at a time. `tile`: the greatest number of elements of a value.
+    they run one at a time. `tile`: the greatest number of elements of a value. `arithmetic`: how
+    many ops compute float tensors.
     """
 
     sites: tuple[Operation, ...]
@@ -41,6 +42,7 @@ class Effects:
     waits: bool
     sequential: bool
     tile: int
+    arithmetic: int
 
 
 def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
@@ -48,6 +50,7 @@ def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
     classes = _Classes()
     sites: list[Operation] = []
     tile = 1
+    arithmetic = 0
     for op in module.walk():
         _connect(classes, module, op)
         if isinstance(op, _MEMORY):
@@ -58,6 +61,7 @@ def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
                 for extent in shape_of(result.type):
                     size *= extent
                 tile = max(tile, size)
+                arithmetic += op.name.startswith(("arith.", "math.")) and is_float_type(result.type)
     stores = [op for op in sites if isinstance(op, (*_STORES, *_ATOMICS))]
     targets = {classes.find(pointer_of(op)) for op in stores if not isinstance(op, tt.AtomicLoadOp)}
     written: frozenset[int] | None
@@ -70,7 +74,7 @@ def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
     waits = any(_waits(op, classes, targets) for op in sites)
     floats = [op for op in stores if _adds_floats(op)]
     sequential = len(floats) > 1 or any(_in_loop(op) for op in floats)
-    return Effects(tuple(sites), written, ordered or waits, waits, sequential, tile)
+    return Effects(tuple(sites), written, ordered or waits, waits, sequential, tile, arithmetic)
 
 
 def accessed_arguments(module: ModuleOp, kernel: str) -> tuple[list[int], list[int]]:

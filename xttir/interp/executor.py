@@ -44,8 +44,13 @@ from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
 from xttir.interp.types import element_type, numpy_dtype
 from xttir.policy import RunPolicy
 
-BATCH_ELEMENTS = 1 << 19
+BATCH_ELEMENTS = 1 << 18
 """Elements of the widest value of a batch: a few of them fit the level-2 cache."""
+
+STREAMING_ELEMENTS = 1 << 20
+"""The same for kernels that do next to no arithmetic: with nothing to reuse, caches do not matter."""
+
+STREAMING_OPS = 4
 
 MAX_BATCH = 4096
 
@@ -165,7 +170,8 @@ class _Run:
             return 1
         if self.policy.batch:
             return self.policy.batch
-        return max(1, min(MAX_BATCH, BATCH_ELEMENTS // effects.tile))
+        elements = STREAMING_ELEMENTS if effects.arithmetic <= STREAMING_OPS else BATCH_ELEMENTS
+        return max(1, min(MAX_BATCH, elements // effects.tile))
 
     def _run_in_batches(self, m: Machine, base: Frame, order: np.ndarray) -> bool:
         size = self._batch_size()

@@ -79,6 +79,11 @@ def numpy_dtype(ty: Attribute) -> np.dtype:
     raise Unsupported(f"element type {ty}")
 
 
+def is_float_type(ty: Attribute) -> bool:
+    """Whether a type, or a tensor's element type, is one of floats."""
+    return isinstance(element_type(ty), builtin.AnyFloat)
+
+
 def is_float(dtype: np.dtype) -> bool:
     """Whether `dtype` is one of numpy's or ml_dtypes' float types."""
     return dtype.kind == "f" or dtype in _NARROW
