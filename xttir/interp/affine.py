@@ -15,6 +15,9 @@ import numpy as np
 Bound = int | np.ndarray
 """A bound of a box along one axis: one for all programs, or int64[b]."""
 
+Group = tuple[np.ndarray | None, list[int], list[int]]
+"""Programs of a batch (None for all) that share a box, and its lo and hi."""
+
 
 class Index:
     """An integer tensor `base[p] + sum(strides[k] * i_k)` of shape `shape`.
@@ -90,7 +93,7 @@ class Box:
     have no axis to be empty along.
     """
 
-    __slots__ = ("_dense", "empty", "hi", "lo", "shape")
+    __slots__ = ("_dense", "_groups", "empty", "hi", "lo", "shape", "uniform")
 
     def __init__(
         self,
@@ -103,7 +106,12 @@ class Box:
         self.hi = tuple(hi)
         self.shape = shape
         self.empty = empty
+        self.uniform = (empty is None or empty.size == 1) and all(
+            isinstance(b, int) or b.size == 1 for b in (*self.lo, *self.hi)
+        )
+        """Whether the mask is the same for all programs."""
         self._dense: np.ndarray | None = None
+        self._groups: list[Group] | None = None
 
     def dense(self) -> np.ndarray:
         """The bool array (b, *s), s_k = 1 along axes that the box does not bound."""
@@ -145,9 +153,16 @@ class Box:
             empty = empty[programs]
         return Box([pick(b) for b in self.lo], [pick(b) for b in self.hi], self.shape, empty)
 
-    def groups(self, programs: int) -> list[tuple[np.ndarray | None, list[int], list[int]]] | None:
+    def groups(self, programs: int) -> list[Group] | None:
         """Programs with equal boxes together: (positions or None for all, lo, hi), clipped to the
         shape; groups where nothing is in the box are left out. None when there are too many."""
+        if not self.uniform:
+            return self._find_groups(programs)
+        if self._groups is None:
+            self._groups = self._find_groups(1)
+        return self._groups
+
+    def _find_groups(self, programs: int) -> list[Group] | None:
         lo = [_clip(b, 0, n) for b, n in zip(self.lo, self.shape, strict=True)]
         hi = [_clip(b, 0, n) for b, n in zip(self.hi, self.shape, strict=True)]
         columns: list[Bound] = [*lo, *hi]
@@ -165,7 +180,7 @@ class Box:
         if len(rows) > _MAX_GROUPS:
             return None
         inverse = inverse.reshape(-1)
-        found: list[tuple[np.ndarray | None, list[int], list[int]]] = []
+        found: list[Group] = []
         for number, row in enumerate(rows.tolist()):
             found += _group(np.flatnonzero(inverse == number), row, len(self.shape))
         return found
@@ -180,9 +195,7 @@ def _clip(bound: Bound, low: int, high: int) -> Bound:
     return np.clip(bound, low, high) if bound.size > 1 else min(max(int(bound[0]), low), high)
 
 
-def _group(
-    where: np.ndarray | None, columns: Sequence[Bound], rank: int
-) -> list[tuple[np.ndarray | None, list[int], list[int]]]:
+def _group(where: np.ndarray | None, columns: Sequence[Bound], rank: int) -> list[Group]:
     lo, hi = [int(c) for c in columns[:rank]], [int(c) for c in columns[rank : 2 * rank]]
     if columns[2 * rank] or any(a >= b for a, b in zip(lo, hi, strict=True)):
         return []

@@ -98,6 +98,25 @@ def run_single_exit(m: Machine, region: RegionPlan, frame: Frame) -> list[Any]:
     return run_graph(m, region, frame)
 
 
+def _numbers_of(dtype: np.dtype) -> Callable[[int], np.ndarray]:
+    """Loop variables: the same object for the same number, so that what is computed from it is
+    recognised in the next batch (see `plan._memoised`)."""
+    known: dict[int, np.ndarray] = {}
+
+    def make(number: int) -> np.ndarray:
+        value = known.get(number)
+        if value is None:
+            value = np.full(1, number, np.int64).astype(dtype)
+            if len(known) < _LOOP_VARIABLES:
+                known[number] = value
+        return value
+
+    return make
+
+
+_LOOP_VARIABLES = 4096
+
+
 def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
     """scf.for. The loop variable and the bounds are signed unless the op says unsigned."""
     assert isinstance(op, scf.ForOp)
@@ -105,6 +124,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
     body = region.entry
     variable, *carried = body.arguments
     dtype = numpy_dtype(op.body.block.args[0].type)
+    loop_variable = _numbers_of(dtype)
     unsigned = "unsignedCmp" in op.properties or "unsignedCmp" in op.attributes
 
     def bound(m: Machine, value: Any) -> np.ndarray:
@@ -119,7 +139,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
         same = all(a.size == 1 or (a == a[0]).all() for a in (low, high, step))
         if same:
             for number in range(int(low[0]), int(high[0]), int(step[0])):
-                frame[variable] = np.full(1, number, np.int64).astype(dtype)
+                frame[variable] = loop_variable(number)
                 for slot, value in zip(carried, values, strict=True):
                     frame[slot] = value
                 values = run_single_exit(m, region, frame)

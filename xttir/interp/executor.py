@@ -48,7 +48,7 @@ BATCH_ELEMENTS = 1 << 18
 """Elements of the widest value of a batch: a few of them fit the level-2 cache."""
 
 STREAMING_ELEMENTS = 1 << 20
-"""The same for kernels that do next to no arithmetic: with nothing to reuse, caches do not matter."""
+"""The same for kernels that do next to no arithmetic: nothing is reused, caches do not matter."""
 
 STREAMING_OPS = 4
 
@@ -155,6 +155,7 @@ class _Run:
             return self._run_in_batches(first, base, order)
         finally:
             sanitizer.end()
+            self.plan.compiler.forget()
 
     def _order(self) -> np.ndarray:
         order = np.arange(self.programs, dtype=np.int64)

@@ -125,10 +125,7 @@ def _same_for_all(pointer: Pointer, mask: Mask) -> bool:
         return True
     if isinstance(mask, np.ndarray):
         return mask.shape[0] == 1
-    bounds = [*mask.lo, *mask.hi]
-    if mask.empty is not None and mask.empty.size > 1:
-        return False
-    return all(isinstance(b, int) or b.size == 1 for b in bounds)
+    return mask.uniform
 
 
 def _fetch(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.interpreter import InterpreterFunctions
 from xdsl.ir import Block, Operation, Region, SSAValue
@@ -21,14 +22,16 @@ from xdsl.traits import IsTerminator
 from xttir.diagnostics import Location, Unsupported, XttirError
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
-from xttir.interp.affine import dense
+from xttir.interp.affine import Box, Index, dense
 from xttir.interp.hints import check_of
 from xttir.interp.machine import Machine, StepLimit
+from xttir.interp.memory import Pointer
 from xttir.interp.taint import Tainted, run_tainted
 from xttir.interp.types import element_type
 
 Frame = list[Any]
 Step = Callable[[Machine, Frame], None]
+Memo = dict[tuple[int, ...], tuple[tuple[Any, ...], tuple[Any, ...]]]
 AffineRule = Callable[[Machine, Sequence[Any]], Any]
 Lowered = Callable[[Machine, Sequence[Any]], tuple[Any, ...]]
 ControlBuilder = Callable[["Compiler", Operation, tuple[int, ...], tuple[int, ...]], Step]
@@ -137,6 +140,7 @@ class Compiler:
         self.checked: set[int] = set()
         """Ids of integer ops whose wrap-around would corrupt an address."""
         self._functions: dict[str, FunctionPlan] = {}
+        self._memos: list[Memo] = []
         self._slots: dict[SSAValue, int] = {}
 
     def function(self, name: str) -> FunctionPlan:
@@ -145,6 +149,11 @@ class Compiler:
         if plan is None:
             plan = self._functions[name] = self._compile(self.symbol(name))
         return plan
+
+    def forget(self) -> None:
+        """Drop results kept between batches: they hold on to the launch's memory."""
+        for memo in self._memos:
+            memo.clear()
 
     def symbol(self, name: str) -> tt.FuncOp:
         for op in self.module.body.block.ops:
@@ -228,12 +237,16 @@ class Compiler:
         functions, impl = found
         lower = self.implementations.lowered.get(type(op))
         if lower is not None:
-            return _step(op, ins, outs, lower(op))
+            call = lower(op)
+            return _step(op, ins, outs, _memoised(call, self._memos) if _is_pure(op) else call)
         make_rule = self.implementations.rules.get(type(op))
         rule = make_rule(op) if make_rule is not None else None
         lazy = type(op) in getattr(functions, "lazy", ())
         thick = () if lazy else tuple(n for n, v in enumerate(op.operands) if _may_be_lazy(v))
-        return _step(op, ins, outs, _plain(op, functions, impl, rule, thick))
+        call = _plain(op, functions, impl, rule, thick)
+        if rule is not None and op.results:
+            call = _memoised(call, self._memos)
+        return _step(op, ins, outs, call)
 
 
 def _unsupported(op: Operation) -> Step:
@@ -266,6 +279,42 @@ def _plain(
         return impl(functions, m, op, tuple(args)).values
 
     return call
+
+
+def _memoised(call: Lowered, memos: list[Memo]) -> Lowered:
+    """`call`, which must be pure, with its results kept for operands that are the same for all
+    programs: batch after batch computes the same masks and offsets from the same objects."""
+    memo: Memo = {}
+    memos.append(memo)
+
+    def run(m: Machine, args: Sequence[Any]) -> tuple[Any, ...]:
+        if m.pids.size == 1 or not all(_is_uniform(a) for a in args):
+            return call(m, args)
+        key = tuple(map(id, args))
+        known = memo.get(key)
+        if known is not None:
+            return known[1]
+        results = call(m, args)
+        if len(memo) < _MEMO_SIZE and type(results[0]) is not Tainted:
+            # The operands are kept as well, so that their ids stay theirs.
+            memo[key] = (tuple(args), results)
+        return results
+
+    return run
+
+
+_MEMO_SIZE = 512
+
+
+def _is_uniform(value: Any) -> bool:
+    """Whether a value is the same for all programs and cheap to keep."""
+    if type(value) is np.ndarray:
+        return value.size == 1
+    if type(value) is Index:
+        return value.base.size == 1
+    if type(value) is Pointer:
+        return type(value.offset) is Index and value.offset.base.size == 1
+    return type(value) is Box and value.uniform
 
 
 def _step(op: Operation, ins: tuple[int, ...], outs: tuple[int, ...], call: Lowered) -> Step:
@@ -302,6 +351,10 @@ _PURE_TT = (
 )
 
 
+def _is_pure(op: Operation) -> bool:
+    return op.name.startswith(_PURE_DIALECTS) or isinstance(op, _PURE_TT)
+
+
 def _split_prologue(body: RegionPlan, op: tt.FuncOp, slots: dict[SSAValue, int]) -> BlockPlan:
     """Take steps that give the same for every program out of the entry block."""
     entry = body.entry
@@ -309,8 +362,7 @@ def _split_prologue(body: RegionPlan, op: tt.FuncOp, slots: dict[SSAValue, int])
     first: list[tuple[Step, Operation]] = []
     rest: list[tuple[Step, Operation]] = []
     for step, inner in zip(entry.steps, entry.ops, strict=True):
-        pure = inner.name.startswith(_PURE_DIALECTS) or isinstance(inner, _PURE_TT)
-        if pure and all(slots[v] in same for v in inner.operands):
+        if _is_pure(inner) and all(slots[v] in same for v in inner.operands):
             same.update(slots[r] for r in inner.results)
             first.append((step, inner))
         else:
