@@ -47,11 +47,14 @@ def _shared_context() -> Context:
 
 def preload() -> None:
     """Load the dialects that every kernel uses and make the parser ready for their common ops,
-    ahead of the first `parse_module`."""
+    ahead of the first `parse_module`. Again is nothing."""
     context = _shared_context()
-    for name in ("tt", "arith", "math", "scf", "cf"):
+    loaded = {dialect.name for dialect in context.loaded_dialects}
+    missing = [name for name in ("tt", "arith", "math", "scf", "cf") if name not in loaded]
+    for name in missing:
         context.load_registered_dialect(name)
-    read_module(context, _COMMON, "<preload>", _TYPES)
+    if missing:
+        read_module(context, _COMMON, "<preload>", _TYPES)
 
 
 _COMMON = """

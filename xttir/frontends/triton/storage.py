@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from xttir.diagnostics import InputError
 from xttir.interp.launch import Storage
 
 _ATTRIBUTE = "_xttir_storage"
@@ -88,6 +89,11 @@ def _died(key: int, record_ref: weakref.ref[TorchStorage]) -> None:
 
 
 def _attach(storage: Any) -> TorchStorage:
+    if storage.device.type != "cpu":
+        raise InputError(
+            f"a tensor is in memory of {storage.device}, made before the session was opened",
+            hint="open the session before tensors are made",
+        )
     address, nbytes = storage.data_ptr(), storage.nbytes()
     record = TorchStorage(memory_view(address, nbytes), address)
     setattr(storage, _ATTRIBUTE, record)
