@@ -146,8 +146,8 @@ def _() -> Iterator[Case]:
             leaf(1, length, 2, 64, dtype=torch.float16),
             leaf(1, length, 2, 64, dtype=torch.float16),
             leaf(1, length, 2, 64, dtype=torch.float16),
-            leaf(1, length, 2, 64, dtype=torch.float16),
-            leaf(1, length, 2, dtype=torch.float16),
+            leaf(1, length, 2, 64),
+            leaf(1, length, 2),
             leaf(1, length, 2, shift=3.0) if gated else None,
             ratio=1e-2,
         )  # fmt: skip
@@ -213,7 +213,7 @@ def _() -> Iterator[Case]:
             "q_norm_eps": 1e-5, "k_norm_eps": 1e-5,
         }  # fmt: skip
 
-    slots, dim = 4, 32
+    slots, dim = 3, 32
     for name, fn, bound in variants("fla.ops.cyfa", ("chunk_cyfa", "fused_recurrent_cyfa")):
         yield case(
             f"{name}, T=70",
@@ -247,17 +247,17 @@ def _() -> Iterator[Case]:
             f"T={length}",
             lambda q, r, k, v: load("fla.ops.parallax:parallel_parallax")(q, r, k, v),
             ref,
-            leaf(B, length, 4, 64),
-            leaf(B, length, 4, 64, scale=0.2),
-            leaf(B, length, 2, 64),
-            leaf(B, length, 2, 64),
-            ratio=DOT,
+            leaf(B, length, 4, 64, dtype=BF16),
+            leaf(B, length, 4, 64, dtype=BF16, scale=0.2),
+            leaf(B, length, 2, 64, dtype=BF16),
+            leaf(B, length, 2, 64, dtype=BF16),
+            ratio=3e-2,
         )
 
 
 @operation("nsa")
 def _() -> Iterator[Case]:
-    length, block, chosen = 128, 32, 3
+    length, block, chosen = 128, 32, 4
 
     def indices() -> torch.Tensor:
         """Blocks that each token may read, its own block first, the unused ones out of range."""
@@ -426,6 +426,8 @@ def _() -> Iterator[Case]:
 
     names = ("chunk_momentum_delta_rule", "fused_recurrent_momentum_delta_rule")
     for name, fn, bound in variants("fla.ops.momentum_delta_rule", names):
+        # The chunk form takes no float32.
+        dtype = torch.float32 if "recurrent" in name else BF16
         for length in (37, 130):
             yield case(
                 f"{name}, T={length}",
@@ -435,13 +437,13 @@ def _() -> Iterator[Case]:
                 lambda *a: load(
                     "fla.ops.momentum_delta_rule.naive:recurrent_momentum_delta_rule_ref"
                 )(**arguments(*a))[0],
-                *qkv(length, 32, 32),
-                leaf(B, length, H, 32),
-                leaf(B, length, H, shift=2.0),
-                leaf(B, length, H),
-                leaf(B, length, H),
-                leaf(B, length, H),
-                ratio=max(bound, 1e-3),
+                *qkv(length, 32, 32, dtype=dtype),
+                leaf(B, length, H, 32, dtype=dtype),
+                leaf(B, length, H, dtype=dtype, shift=2.0),
+                leaf(B, length, H, dtype=dtype),
+                leaf(B, length, H, dtype=dtype),
+                leaf(B, length, H, dtype=dtype),
+                ratio=1e-3 if "recurrent" in name else 4e-2,
             )
 
 

@@ -50,13 +50,16 @@ def watched() -> Iterator[Callable[[], dict[str, Any]]]:
 
 
 def limit_autotuning(count: int) -> None:
-    """Keep the first `count` configurations of every autotuner: each costs a compilation."""
+    """Keep `count` configurations of every autotuner, since each costs a compilation.
+
+    Those with the fewest stages, which ask for the least shared memory.
+    """
     from triton.runtime.autotuner import Autotuner
 
     prune = Autotuner.prune_configs
 
     def fewer(self: Any, *args: Any) -> Any:
-        return prune(self, *args)[:count]
+        return sorted(prune(self, *args), key=lambda config: config.num_stages)[:count]
 
     if count:
         Autotuner.prune_configs = fewer
