@@ -34,6 +34,7 @@ $(READY): pyproject.toml
 	$(PIP) "$(TORCH)"
 	$(PIP) "$(TRITON)"
 	$(PIP) --editable ".[dev]"
+	@$(BIN)/python -m compileall -q xttir
 	@$(BIN)/python -c "import torch, triton, xttir; print('xttir', xttir.__version__, 'with torch', torch.__version__, 'and Triton', triton.__version__)"
 	@touch $@
 

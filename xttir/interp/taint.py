@@ -178,7 +178,7 @@ def _rule(
         bad = lanes[0]
         for more in lanes[1:]:
             bad = bad | more
-        return bad.any(axis=axis, keepdims=isinstance(op, tt.ScanOp))
+        return np.asarray(bad.any(axis=axis, keepdims=isinstance(op, tt.ScanOp)))
     if isinstance(op, tt.JoinOp | tt.CatOp):
         full = [np.broadcast_to(b, (b.shape[0], *shape_of(op.operands[0].type))) for b in lanes]
         return dense(run(tuple(full))[0]).astype(bool)

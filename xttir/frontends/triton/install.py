@@ -53,7 +53,15 @@ def install(
 
 
 def _install(now: Any) -> None:
-    from xttir.frontends.triton import cuda_api, guard, inductor, tables, torch_cuda, uninit
+    from xttir.frontends.triton import (
+        cuda_api,
+        guard,
+        half_norms,
+        inductor,
+        tables,
+        torch_cuda,
+        uninit,
+    )
 
     guard.lend(now.patches)
     torch_cuda.install(now.patches)
@@ -61,6 +69,7 @@ def _install(now: Any) -> None:
     uninit.install(now.patches)
     tables.install(now.patches)
     inductor.install(now.patches)
+    half_norms.install(now.patches)
     _install_triton(now)
 
 
