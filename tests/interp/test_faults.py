@@ -250,3 +250,21 @@ def test_arguments_must_fit_the_parameters() -> None:
         run(COPY, (1,), {"x": zeros(8), "o": zeros(8), "n": zeros(8)})
     null = run(COPY, (1,), {"x": ScalarArg("x", 0), "o": zeros(8), "n": 8})
     assert kinds(null) == ["out-of-bounds"]
+
+
+ASSUME = """
+module {
+  tt.func public @k(%x: !tt.ptr<i32>, %n: i32) {
+    %c = arith.constant 16 : i32
+    %0 = arith.cmpi sge, %n, %c : i32
+    llvm.intr.assume %0 : i1
+    tt.store %x, %n : !tt.ptr<i32>
+    tt.return
+  }
+}
+"""
+
+
+def test_a_broken_assumption() -> None:
+    assert kinds(run(ASSUME, (1,), {"x": zeros(1), "n": 8})) == ["assert"]
+    assert run(ASSUME, (1,), {"x": zeros(1), "n": 16}).faults == []

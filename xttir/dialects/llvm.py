@@ -1,4 +1,4 @@
-"""`llvm`: upstream's ops, with the whole syntax of inline_asm, and four ops that xDSL 0.75 lacks.
+"""`llvm`: upstream's ops, with the whole syntax of inline_asm, and five ops that xDSL 0.75 lacks.
 
 Tile IR holds few ops of this dialect; code after the lowering to LLVM is not read at all.
 """
@@ -11,11 +11,13 @@ from typing import ClassVar
 from xdsl.dialects import llvm as upstream
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     IntegerAttr,
     IntegerType,
     StringAttr,
     UnitAttr,
     VectorType,
+    i32,
 )
 from xdsl.dialects.llvm import (  # noqa: F401
     AddOp,
@@ -106,6 +108,7 @@ from xdsl.dialects.llvm import (  # noqa: F401
 from xdsl.ir import Attribute, Dialect, Operation
 from xdsl.irdl import (
     IRDLOperation,
+    ParsePropInAttrDict,
     VarConstraint,
     irdl_op_definition,
     operand_def,
@@ -118,7 +121,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
-from xdsl.traits import NoMemoryEffect
+from xdsl.traits import MemoryWriteEffect, NoMemoryEffect
 
 from xttir.dialects.ods import Check, Derived, OdsEnum64, element_type_of, enum_attr
 
@@ -245,7 +248,45 @@ class AddrSpaceCastOp(IRDLOperation):
     traits = traits_def(NoMemoryEffect())
 
 
-_OURS: tuple[type[Operation], ...] = (AddrSpaceCastOp, ExtractElementOp, InlineAsmOp, PoisonOp)
+@irdl_op_definition
+class AssumeOp(IRDLOperation):
+    """A promise that `cond` holds (`tl.assume`). Operand bundles only have a generic form here."""
+
+    name = "llvm.intr.assume"
+    cond = operand_def(IntegerType(1))
+    op_bundle_operands = var_operand_def()
+    op_bundle_sizes = opt_prop_def(DenseArrayBase.constr(i32))
+    op_bundle_tags = opt_prop_def(ArrayAttr)
+    irdl_options = (ParsePropInAttrDict(),)
+    traits = traits_def(MemoryWriteEffect())
+
+    @classmethod
+    def parse(cls, parser: Parser) -> AssumeOp:
+        cond = parser.parse_unresolved_operand()
+        attributes = parser.parse_optional_attr_dict()
+        parser.parse_punctuation(":")
+        value = parser.resolve_operand(cond, parser.parse_type())
+        return AssumeOp.create(
+            operands=[value],
+            attributes=attributes,
+            properties={"op_bundle_sizes": DenseArrayBase.from_list(i32, [])},
+        )
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(" ")
+        printer.print_ssa_value(self.cond)
+        printer.print_op_attributes(self.attributes)
+        printer.print_string(" : ")
+        printer.print_attribute(self.cond.type)
+
+
+_OURS: tuple[type[Operation], ...] = (
+    AddrSpaceCastOp,
+    AssumeOp,
+    ExtractElementOp,
+    InlineAsmOp,
+    PoisonOp,
+)
 
 LLVM = Dialect(
     "llvm",

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import IntegerType
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, Operation
 
 from xttir.diagnostics import Kind, Unsupported
 from xttir.dialects import tt
@@ -204,29 +204,9 @@ class TritonFunctions(InterpreterFunctions):
     @impl(tt.AssertOp)
     def check(self, interp: Interpreter, op: tt.AssertOp, args: PythonValues):
         assert isinstance(interp, Machine)
-        interp.counts.add("assert")
-        condition = dense(args[0])
-        if not interp.policy.on("assert") or condition.all():
-            return ()
-        shape = (interp.pids.size, *shape_of(op.condition.type))
-        rows = np.argwhere(~np.broadcast_to(condition, shape))
-        pids = interp.pids[rows[:, 0]]
-        pid = int(pids.min())
-        mine = rows[pids == pid]
-        lanes = ""
-        if mine.shape[1] == 2:
-            plural = "s" if len(mine) > 1 else ""
-            lanes = f", lane{plural} {ranges_text(mine[:, 1].tolist())}"
         message = op.message.data
-        interp.fault(
-            op,
-            Kind.ASSERT,
-            "device assert failed" + (f": {message}" if message else ""),
-            order=(pid,),
-            notes=(f"program {interp.log.program(pid)}{lanes}",),
-            witness={"program": list(interp.log.program(pid)), "lanes": mine[:8, 1:].tolist()},
-            count=len(rows),
-        )
+        text = "device assert failed" + (f": {message}" if message else "")
+        check_condition(interp, op, args[0], shape_of(op.condition.type), text)
         return ()
 
     @impl(tt.GridDependencyWaitOp)
@@ -236,6 +216,32 @@ class TritonFunctions(InterpreterFunctions):
     @impl(tt.GridDependencyLaunchDependentsOp)
     def launch_dependents(self, interp: Interpreter, op: Any, args: PythonValues):
         return ()
+
+
+def check_condition(
+    m: Machine, op: Operation, condition: Any, shape: tuple[int, ...], text: str
+) -> None:
+    """Report programs and lanes in which `condition` is false."""
+    m.counts.add("assert")
+    array = dense(condition)
+    if not m.policy.on("assert") or array.all():
+        return
+    rows = np.argwhere(~np.broadcast_to(array, (m.pids.size, *shape)))
+    pids = m.pids[rows[:, 0]]
+    pid = int(pids.min())
+    mine = rows[pids == pid]
+    lanes = ""
+    if mine.shape[1] == 2:
+        lanes = f", lane{'s' if len(mine) > 1 else ''} {ranges_text(mine[:, 1].tolist())}"
+    m.fault(
+        op,
+        Kind.ASSERT,
+        text,
+        order=(pid,),
+        notes=(f"program {m.log.program(pid)}{lanes}",),
+        witness={"program": list(m.log.program(pid)), "lanes": mine[:8, 1:].tolist()},
+        count=len(rows),
+    )
 
 
 def reject(op: Any, what: str) -> Unsupported:
