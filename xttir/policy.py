@@ -29,15 +29,15 @@ def _env(name: str, default: str) -> str:
 class RunPolicy:
     """How launches run and what they are checked for.
 
-    `batch`: program instances per batch, 0 chooses by tile size. `max_steps`: loop iterations one
-    program may take before it is reported as not ending. `values_only` turns every check off.
+    `batch`: program instances per batch, 0 chooses by tile size. `max_steps`: iterations of one
+    loop after which it is reported as not ending. `values_only` turns every check off.
     """
 
     checks: frozenset[str] = frozenset(CHECKS)
     cc: int = 90
     grid_order: str = "forward"
     seed: int = 0
-    max_steps: int = 10_000_000
+    max_steps: int = 1_000_000
     batch: int = 0
     strict: bool = False
 
@@ -63,7 +63,7 @@ class RunPolicy:
             cc=int(_env("CC", "90")),
             grid_order=_env("GRID_ORDER", "forward"),
             seed=int(_env("SEED", "0")),
-            max_steps=int(_env("MAX_STEPS", "10000000")),
+            max_steps=int(_env("MAX_STEPS", "1000000")),
             batch=int(_env("BATCH", "0")),
             strict=_env("STRICT", "") not in ("", "0"),
         )

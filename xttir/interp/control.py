@@ -143,7 +143,6 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
                 for slot, value in zip(carried, values, strict=True):
                     frame[slot] = value
                 values = run_single_exit(m, region, frame)
-                m.step(op, values)
         else:
             values = _divergent_for(m, frame, low, high, step, values)
         for slot, value in zip(outs, values, strict=True):
@@ -167,9 +166,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
             inner[variable] = (low[at] + iteration * step[at]).astype(dtype)
             for slot, value in zip(carried, values, strict=True):
                 inner[slot] = value
-            values = run_single_exit(m, region, inner)
-            m.step(op, values)
-            return values
+            return run_single_exit(m, region, inner)
 
         return _divergent_loop(m, region, frame, values, test, body_of)
 
@@ -229,29 +226,33 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
         flag, *passed = run_single_exit(m, head, frame)
         return as_condition(observe_branch(m, op, flag)), passed
 
-    def body(m: Machine, frame: Frame, values: list[Any]) -> list[Any]:
+    def body(m: Machine, frame: Frame, values: list[Any], iteration: int) -> list[Any]:
         for slot, value in zip(tail.entry.arguments, values, strict=True):
             frame[slot] = value
         values = run_single_exit(m, tail, frame)
-        m.step(op, values)
+        m.step(op, values, iteration)
         return values
 
     def run(m: Machine, frame: Frame) -> None:
         values = [frame[i] for i in ins]
         passed: list[Any] = []
+        iteration = 0
         while True:
+            iteration += 1
             flag, passed = test_values(m, frame, values)
             if flag is False:
                 break
             if flag is True:
-                values = body(m, frame, passed)
+                values = body(m, frame, passed, iteration)
                 continue
-            passed = divergent(m, frame, flag, passed)
+            passed = divergent(m, frame, flag, passed, iteration)
             break
         for slot, value in zip(outs, passed, strict=True):
             frame[slot] = value
 
-    def divergent(m: Machine, frame: Frame, flag: np.ndarray, passed: list[Any]) -> list[Any]:
+    def divergent(
+        m: Machine, frame: Frame, flag: bool | np.ndarray, passed: list[Any], iteration: int
+    ) -> list[Any]:
         """The rest of the loop once programs disagree for the first time."""
         batch = m.pids.size
         at = np.arange(batch)
@@ -270,7 +271,8 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
                     passed = [take(v, stay) for v in passed]
                     inner = _compressed(both, inner, stay, ())
                     m.pids = before[at]
-                values = body(m, inner, passed)
+                values = body(m, inner, passed, iteration)
+                iteration += 1
                 flag, passed = test_values(m, inner, values)
         finally:
             m.pids = before
@@ -317,6 +319,7 @@ def run_graph(m: Machine, region: RegionPlan, frame: Frame) -> list[Any]:
     waiting: dict[int, list[tuple[np.ndarray, Frame]]] = {0: [(np.arange(batch), list(frame))]}
     done: list[Part] = []
     blocks = {id(b): n for n, b in enumerate(_ir_blocks(region))}
+    back = 0
     try:
         while waiting:
             index = min(waiting)
@@ -334,7 +337,8 @@ def run_graph(m: Machine, region: RegionPlan, frame: Frame) -> list[Any]:
                 for slot, value in zip(region.blocks[target].arguments, values, strict=True):
                     moved[slot] = value
                 if target <= index and block.terminator is not None:
-                    m.step(block.terminator, values)
+                    back += 1
+                    m.step(block.terminator, values, back)
                 waiting.setdefault(target, []).append((at[programs], moved))
     finally:
         m.pids = before

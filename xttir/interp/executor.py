@@ -180,7 +180,6 @@ class _Run:
         for start in range(0, self.programs, size):
             m.pids = order[start : start + size]
             m.sanitizer.begin_batch(m.pids)
-            m.steps = 0
             m.tainted = tainted
             try:
                 run_body(m, self.plan.function, list(base))

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.scf import ForOp
 from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class StepLimit(Exception):
-    """A program took more loop iterations than the policy allows."""
+    """A loop went round more often than the policy allows."""
 
     def __init__(self, op: Operation, machine: Machine):
         super().__init__(f"more than {machine.policy.max_steps} loop iterations")
@@ -75,7 +74,6 @@ class Machine(Interpreter):
         self.pids = np.zeros(1, np.int64)
         self.tainted = False
         self.watching = False
-        self.steps = 0
         self.scheduler: Any = None
         self.checked: set[int] = set()
         self._prints: list[tuple[int, str]] = []
@@ -89,14 +87,14 @@ class Machine(Interpreter):
             return (self.pids // gx % gy).astype(np.int32)
         return (self.pids // (gx * gy)).astype(np.int32)
 
-    def step(self, op: Operation, values: list[Any]) -> None:
-        """Called at the end of every loop iteration, with the values carried into the next one.
-        Gives other programs their turn, and ends loops that do not end by themselves."""
-        self.steps += 1
+    def step(self, op: Operation, values: list[Any], iteration: int) -> None:
+        """Called at the end of every iteration of a loop that may not end by itself, with the
+        values carried into the next one and the number of iterations of this execution of the
+        loop. Gives other programs their turn, and ends the loop at the limit."""
+        if iteration > self.policy.max_steps:
+            raise StepLimit(op, self)
         if self.scheduler is not None:
             self.scheduler.step(self, op, values)
-        elif self.steps > self.policy.max_steps and not isinstance(op, ForOp):
-            raise StepLimit(op, self)
 
     def wait(self, op: Operation, patient: bool) -> bool:
         """A poll at `op` found nothing yet: let other programs run. False if it shall time out,

@@ -13,7 +13,6 @@ from typing import Any
 
 import greenlet
 import numpy as np
-from xdsl.dialects.scf import ForOp
 from xdsl.ir import Operation
 
 from xttir.diagnostics import Kind
@@ -28,7 +27,7 @@ TURN = 32
 
 
 class _Program:
-    __slots__ = ("last", "machine", "spins_at", "thread", "turn")
+    __slots__ = ("last", "machine", "polls", "spins_at", "thread", "turn")
 
     def __init__(self, machine: Machine):
         self.machine = machine
@@ -36,6 +35,7 @@ class _Program:
         self.spins_at: Operation | None = None
         self.last: dict[int, tuple[int, list[Any]]] = {}
         self.turn = 0
+        self.polls = 0
 
 
 class Scheduler:
@@ -111,10 +111,6 @@ class Scheduler:
 
     def step(self, m: Machine, op: Operation, values: list[Any]) -> None:
         """The end of an iteration of loop `op` (see `Machine.step`)."""
-        if isinstance(op, ForOp):
-            return
-        if m.steps > self.policy.max_steps:
-            raise StepLimit(op, m)
         program = self._of[id(m)]
         before = program.last.get(id(op))
         program.last[id(op)] = (self.memory.version, values)
@@ -129,8 +125,8 @@ class Scheduler:
     def wait(self, m: Machine, op: Operation, patient: bool) -> bool:
         """A poll found nothing: let others run. False once an impatient one shall time out."""
         program = self._of[id(m)]
-        m.steps += 1
-        if m.steps > self.policy.max_steps:
+        program.polls += 1
+        if program.polls > self.policy.max_steps:
             raise StepLimit(op, m)
         self._yield(program, op)
         return patient or not self._timeouts

@@ -112,7 +112,7 @@ RUN_OPTIONS: tuple[Option, ...] = (
     ),
     Option(
         "max-steps",
-        10_000_000,
+        1_000_000,
         "loop iterations after which a program counts as not ending",
         _number(1),
         "N",
