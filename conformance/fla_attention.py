@@ -204,6 +204,12 @@ def _() -> Iterator[Case]:
         )
 
 
+def _graded(wanted: bool, function, arguments: dict):
+    """The recurrent form is for inference, and refuses to run where gradients are wanted."""
+    with torch.set_grad_enabled(wanted):
+        return function(**arguments)
+
+
 @operation("cyfa")
 def _() -> Iterator[Case]:
     def arguments(q, k, v, g, delta, beta, readout, wq, wk):
@@ -213,11 +219,11 @@ def _() -> Iterator[Case]:
             "q_norm_eps": 1e-5, "k_norm_eps": 1e-5,
         }  # fmt: skip
 
-    slots, dim = 3, 32
+    slots, dim = 7, 32
     for name, fn, bound in variants("fla.ops.cyfa", ("chunk_cyfa", "fused_recurrent_cyfa")):
         yield case(
             f"{name}, T=70",
-            lambda *a, f=fn: f(**arguments(*a))[0],
+            lambda *a, f=fn, c="chunk" in name: _graded(c, f, arguments(*a))[0],
             lambda *a: load("fla.ops.cyfa.naive:naive_recurrent_cyfa")(**arguments(*a))[0],
             *qkv(70, dim, dim),
             leaf(B, 70, H, shift=2.0),
@@ -424,10 +430,9 @@ def _() -> Iterator[Case]:
             "log_alpha": F.logsigmoid(alpha), "log_mu": F.logsigmoid(mu), "eta": eta.sigmoid(),
         }  # fmt: skip
 
-    names = ("chunk_momentum_delta_rule", "fused_recurrent_momentum_delta_rule")
-    for name, fn, bound in variants("fla.ops.momentum_delta_rule", names):
-        # The chunk form takes no float32.
-        dtype = torch.float32 if "recurrent" in name else BF16
+    # The chunk form has no Triton kernel.
+    names = ("fused_recurrent_momentum_delta_rule",)
+    for name, fn, _bound in variants("fla.ops.momentum_delta_rule", names):
         for length in (37, 130):
             yield case(
                 f"{name}, T={length}",
@@ -437,13 +442,13 @@ def _() -> Iterator[Case]:
                 lambda *a: load(
                     "fla.ops.momentum_delta_rule.naive:recurrent_momentum_delta_rule_ref"
                 )(**arguments(*a))[0],
-                *qkv(length, 32, 32, dtype=dtype),
-                leaf(B, length, H, 32, dtype=dtype),
-                leaf(B, length, H, dtype=dtype, shift=2.0),
-                leaf(B, length, H, dtype=dtype),
-                leaf(B, length, H, dtype=dtype),
-                leaf(B, length, H, dtype=dtype),
-                ratio=1e-3 if "recurrent" in name else 4e-2,
+                *qkv(length, 32, 32),
+                leaf(B, length, H, 32),
+                leaf(B, length, H, shift=2.0),
+                leaf(B, length, H),
+                leaf(B, length, H),
+                leaf(B, length, H),
+                ratio=1e-3,
             )
 
 
