@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -40,3 +41,22 @@ def _isolated(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
         monkeypatch.delenv(name, raising=False)
     cache = tmp_path_factory.getbasetemp() / "triton-cache"
     monkeypatch.setenv("TRITON_CACHE_DIR", str(cache))
+
+
+_RUN_KERNELS = (
+    "docs/test_examples.py",
+    "test_cases.py",
+    "tools/test_cli.py",
+    "tools/test_pytest_plugin.py",
+    "tools/test_script.py",
+)
+"""Test files that run Triton kernels in processes of their own."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if find_spec("torch") is not None and find_spec("triton") is not None:
+        return
+    skip = pytest.mark.skip(reason="needs torch and Triton")
+    for item in items:
+        if item.path.as_posix().endswith(_RUN_KERNELS):
+            item.add_marker(skip)
