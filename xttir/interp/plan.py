@@ -50,10 +50,15 @@ class ExecutionError(XttirError):
 
 @dataclass
 class BlockPlan:
-    """A block: its argument slots, steps, and the terminator with its operand slots."""
+    """A block: its argument slots, steps, and the terminator with its operand slots.
+
+    `dead[n]`: slots that nothing reads after step n. Emptying them lets the next value take memory
+    that is still in the cache, which matters more to speed than anything else here.
+    """
 
     arguments: tuple[int, ...]
     steps: list[Step]
+    dead: list[tuple[int, ...]]
     ops: list[Operation]
     terminator: Operation | None
     operands: tuple[int, ...]
@@ -63,8 +68,10 @@ class BlockPlan:
         """Run the steps; the terminator's operands are then in their slots."""
         done = 0
         try:
-            for step in self.steps:
+            for step, dead in zip(self.steps, self.dead, strict=True):
                 step(m, frame)
+                for slot in dead:
+                    frame[slot] = None
                 done += 1
         except (XttirError, StepLimit):
             raise
@@ -207,9 +214,26 @@ class Compiler:
             steps.append(self.step(op))
             ops.append(op)
         operands = () if terminator is None else tuple(self._slots[v] for v in terminator.operands)
+        dead = self._dead_after(block, ops)
         return BlockPlan(
-            tuple(self._slots[a] for a in block.args), steps, ops, terminator, operands
+            tuple(self._slots[a] for a in block.args), steps, dead, ops, terminator, operands
         )
+
+    def _dead_after(self, block: Block, ops: list[Operation]) -> list[tuple[int, ...]]:
+        """For each op, slots of values of `block` whose last use it is (or holds)."""
+        position = {id(op): n for n, op in enumerate(ops)}
+        dead: list[list[int]] = [[] for _ in ops]
+        for value in (*block.args, *(r for op in ops for r in op.results)):
+            last = -1
+            for use in value.uses:
+                user: Operation | None = use.operation
+                while user is not None and user.parent_block() is not block:
+                    user = user.parent_op()
+                # The terminator, or an op of another block, may need it: it lives on.
+                last = max(last, position.get(id(user), len(ops)))
+            if 0 <= last < len(ops):
+                dead[last].append(self._slots[value])
+        return [tuple(slots) for slots in dead]
 
     def step(self, op: Operation) -> Step:
         """What runs `op` on a frame."""
@@ -359,17 +383,24 @@ def _split_prologue(body: RegionPlan, op: tt.FuncOp, slots: dict[SSAValue, int])
     """Take steps that give the same for every program out of the entry block."""
     entry = body.entry
     same = set(entry.arguments)
-    first: list[tuple[Step, Operation]] = []
-    rest: list[tuple[Step, Operation]] = []
-    for step, inner in zip(entry.steps, entry.ops, strict=True):
+    first: list[int] = []
+    for n, inner in enumerate(entry.ops):
         if _is_pure(inner) and all(slots[v] in same for v in inner.operands):
             same.update(slots[r] for r in inner.results)
-            first.append((step, inner))
-        else:
-            rest.append((step, inner))
-    entry.steps = [s for s, _ in rest]
-    entry.ops = [o for _, o in rest]
-    return BlockPlan((), [s for s, _ in first], [o for _, o in first], None, ())
+            first.append(n)
+    rest = [n for n in range(len(entry.ops)) if n not in set(first)]
+    prologue = BlockPlan(
+        (),
+        [entry.steps[n] for n in first],
+        [()] * len(first),
+        [entry.ops[n] for n in first],
+        None,
+        (),
+    )
+    entry.dead = [tuple(s for s in entry.dead[n] if s not in same) for n in rest]
+    entry.steps = [entry.steps[n] for n in rest]
+    entry.ops = [entry.ops[n] for n in rest]
+    return prologue
 
 
 _ADDRESS_STEPS = (

@@ -4,6 +4,10 @@ Every program is a greenlet of its own. At the end of each iteration of a loop t
 program whose iteration changed nothing (neither its loop-carried values nor memory) is spinning and
 lets the others run. When every live program spins and memory stays as it is, no schedule can help:
 that is a deadlock, reported at the loops that spin.
+
+A program that is about to release what it did (a signal, an unlock) lets the others run first. Who
+waits for its previous release then acquires that one and not a later one, which would order more
+than the program asked for and hide races. A budget bounds what this costs.
 """
 
 from __future__ import annotations
@@ -25,9 +29,15 @@ from xttir.policy import RunPolicy
 TURN = 32
 """Iterations after which a program that makes progress lets others run."""
 
+LIVE = 64
+"""Programs under way up to which one that is about to release lets others run."""
+
+OFFERS = 4096
+"""How many turns of others a launch spends on that."""
+
 
 class _Program:
-    __slots__ = ("last", "machine", "polls", "spins_at", "thread", "turn")
+    __slots__ = ("last", "machine", "offering", "polls", "resumed", "spins_at", "thread", "turn")
 
     def __init__(self, machine: Machine):
         self.machine = machine
@@ -36,6 +46,8 @@ class _Program:
         self.last: dict[int, tuple[int, list[Any]]] = {}
         self.turn = 0
         self.polls = 0
+        self.resumed = 0
+        self.offering = False
 
 
 class Scheduler:
@@ -58,6 +70,9 @@ class Scheduler:
         self.done = done
         self._of: dict[int, _Program] = {}
         self._timeouts = False
+        self._live = 0
+        self._offering = 0
+        self._budget = OFFERS
 
     def run(self) -> bool:
         """Run all programs. False if they cannot all end (reported to the log)."""
@@ -69,12 +84,19 @@ class Scheduler:
         exhausted = False
         try:
             while True:
-                program = None if exhausted else self._next(following)
+                program = None
+                if not exhausted and not (self._offering and len(waiting) >= LIVE):
+                    program = self._next(following)
+                    exhausted = program is None
                 if program is None:
-                    exhausted = True
                     if not waiting:
                         return True
                     program = waiting.pop(0)
+                if program.offering:
+                    program.offering = False
+                    self._offering -= 1
+                program.resumed = self.memory.version
+                self._live = len(waiting)
                 program.thread.switch()
                 if program.thread.dead:
                     finished += 1
@@ -130,6 +152,16 @@ class Scheduler:
             raise StepLimit(op, m)
         self._yield(program, op)
         return patient or not self._timeouts
+
+    def before_release(self, m: Machine) -> None:
+        """`m` is about to release. If it changed memory in this turn, others go first."""
+        program = self._of[id(m)]
+        if program.resumed == self.memory.version or self._live >= LIVE or self._budget <= 0:
+            return
+        self._budget -= 1 + self._live
+        self._offering += 1
+        program.offering = True
+        self._yield(program, None)
 
     @staticmethod
     def _impatient(program: _Program) -> bool:

@@ -152,6 +152,8 @@ def _synchronise(
     sem = op.sem.value.data
     if before:
         if sem in _RELEASES:
+            if m.scheduler is not None:
+                m.scheduler.before_release(m)
             clocks.release(pid, addresses.reshape(-1), read_modify_write)
         elif not read_modify_write:
             clocks.relaxed_write(addresses.reshape(-1))
