@@ -258,7 +258,39 @@ def through_table(table, o, B: tl.constexpr):
     tl.store(o + pid * B + i, tl.load(p + i))
 
 
+@triton.jit
+def relay(x, buffer, full, empty, o, n, ACK: tl.constexpr):
+    """Program 0 hands n values to program 1 through two slots; unless it waits until a slot has
+    been read (ACK), it may overwrite what program 1 still reads."""
+    for t in range(n):
+        if tl.program_id(0) == 0:
+            if ACK:
+                while tl.atomic_add(empty, 0, sem="acquire") < t - 1:
+                    pass
+            tl.store(buffer + t % 2, tl.load(x + t))
+            tl.atomic_xchg(full, t + 1, sem="release")
+        else:
+            while tl.atomic_add(full, 0, sem="acquire") < t + 1:
+                pass
+            tl.store(o + t, tl.load(buffer + t % 2))
+            tl.atomic_xchg(empty, t + 1, sem="release")
+
+
+@triton.jit
+def semaphore(free, acc):
+    """Adds up inside a semaphore: a lock if one program may enter, a race if two may."""
+    entered = 0
+    while entered == 0:
+        seen = tl.atomic_add(free, 0, sem="relaxed")
+        if seen > 0:
+            if tl.atomic_cas(free, seen, seen - 1, sem="acquire") == seen:
+                entered = 1
+    tl.store(acc, tl.load(acc) + 1)
+    tl.atomic_add(free, 1, sem="release")
+
+
 P, Q = "*fp32", "*i32"
+RELAY = {"x": Q, "buffer": Q, "full": Q, "empty": Q, "o": Q, "n": "i32"}
 KERNELS = {
     "collatz": (collatz, {"x": Q, "o": Q, "n": "i32"}, {"B": 1}),
     "ragged_sum": (ragged_sum, {"x": P, "lengths": Q, "o": P, "stride": "i32"}, {"B": 16}),
@@ -286,6 +318,9 @@ KERNELS = {
     "far_row_wide": (far_row, {"x": P, "o": P, "stride": "i32"}, {"B": 8, "WIDE": True}),
     "through_table": (through_table, {"table": "*i64", "o": P}, {"B": 8}),
     "neighbour": (neighbour, {"x": Q, "o": Q, "n": "i32"}, {"B": 8}),
+    "relay": (relay, RELAY, {"ACK": True}),
+    "relay_hasty": (relay, RELAY, {"ACK": False}),
+    "semaphore": (semaphore, {"free": Q, "acc": Q}, {}),
 }
 
 

@@ -70,6 +70,29 @@ def test_the_last_block_may_read_what_all_stored(order: str) -> None:
     assert o[0] == x.sum()
 
 
+@pytest.mark.parametrize("order", ["forward", "reversed"])
+@pytest.mark.parametrize("name", ["relay", "relay_hasty"])
+def test_a_slot_is_free_only_once_it_was_read(name: str, order: str) -> None:
+    """The sender could always be ahead: that it never is in one schedule does not order it."""
+    x, o = np.arange(8, dtype=np.int32) + 1, zeros(8)
+    arguments = {"x": x, "buffer": zeros(2), "full": zeros(1), "empty": zeros(1), "o": o, "n": 8}
+    result = go(name, 2, arguments, grid_order=order)
+    if name == "relay":
+        assert result.faults == []
+        assert (o == x).all()
+    else:
+        assert set(kinds(result)) == {"race"}
+
+
+@pytest.mark.parametrize("free", [1, 2])
+@pytest.mark.parametrize("order", ["forward", "shuffled"])
+def test_a_semaphore_is_a_lock_if_it_lets_one_in(free: int, order: str) -> None:
+    acc = zeros(1)
+    result = go("semaphore", 100, {"free": zeros(1) + free, "acc": acc}, grid_order=order)
+    assert set(kinds(result)) == ({"race"} if free == 2 else set())
+    assert free == 2 or acc[0] == 100
+
+
 def test_an_endless_loop_stops_at_the_limit() -> None:
     result = go("counts_up", 1, {"x": zeros(1), "o": zeros(1)}, max_steps=500)
     assert kinds(result) == ["deadlock"]
