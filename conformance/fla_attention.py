@@ -220,7 +220,7 @@ def _() -> Iterator[Case]:
         }  # fmt: skip
 
     slots, dim = 7, 32
-    for name, fn, bound in variants("fla.ops.cyfa", ("chunk_cyfa", "fused_recurrent_cyfa")):
+    for name, fn, _bound in variants("fla.ops.cyfa", ("chunk_cyfa", "fused_recurrent_cyfa")):
         yield case(
             f"{name}, T=70",
             lambda *a, f=fn, c="chunk" in name: _graded(c, f, arguments(*a))[0],
@@ -232,7 +232,7 @@ def _() -> Iterator[Case]:
             leaf(H, slots, slots),
             leaf(dim, shift=1.0, scale=0.1),
             leaf(dim, shift=1.0, scale=0.1),
-            ratio=bound,
+            ratio=DOT,
             backward="chunk" in name,
         )
 
