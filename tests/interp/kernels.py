@@ -282,7 +282,7 @@ def semaphore(free, acc):
     entered = 0
     while entered == 0:
         seen = tl.atomic_add(free, 0, sem="relaxed")
-        if seen > 0:
+        if seen > 0:  # noqa: SIM102 (`and` would evaluate both)
             if tl.atomic_cas(free, seen, seen - 1, sem="acquire") == seen:
                 entered = 1
     tl.store(acc, tl.load(acc) + 1)
