@@ -289,8 +289,8 @@ def _strided(
                 low += stride * (extent - 1)
             else:
                 high += stride * (extent - 1)
-        if base.size == 1:
-            first = last = int(base[0])
+        if base is offset.base:
+            first, last = offset.bounds_of_base()
         else:
             first, last = int(base.min()), int(base.max())
         bounds = (region.low, region.high)

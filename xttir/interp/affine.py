@@ -26,7 +26,7 @@ class Index:
     constructors that cannot be sure of it go through `make_index`.
     """
 
-    __slots__ = ("_dense", "_range", "base", "dtype", "shape", "strides")
+    __slots__ = ("_dense", "base", "base_range", "dtype", "shape", "strides")
 
     def __init__(
         self,
@@ -34,13 +34,15 @@ class Index:
         strides: tuple[int, ...],
         shape: tuple[int, ...],
         dtype: np.dtype,
+        base_range: tuple[int, int] | None = None,
     ):
         self.base = base
         self.strides = strides
         self.shape = shape
         self.dtype = dtype
+        self.base_range = base_range
+        """The least and the greatest of `base`, where they have been worked out."""
         self._dense: np.ndarray | None = None
-        self._range: tuple[int, int] | None = None
 
     def span(self) -> tuple[int, int]:
         """The least and the greatest of sum(strides[k] * i_k)."""
@@ -55,15 +57,20 @@ class Index:
 
     def range(self) -> tuple[int, int]:
         """The least and the greatest element over all programs."""
-        if self._range is None:
-            low, high = self.span()
+        low, high = self.span()
+        first, last = self.bounds_of_base()
+        return first + low, last + high
+
+    def bounds_of_base(self) -> tuple[int, int]:
+        """The least and the greatest of `base`."""
+        if self.base_range is None:
             base = self.base
             if base.size == 1:
-                first = last = int(base[0])
+                first = int(base[0])
+                self.base_range = (first, first)
             else:
-                first, last = int(base.min()), int(base.max())
-            self._range = (first + low, last + high)
-        return self._range
+                self.base_range = (int(base.min()), int(base.max()))
+        return self.base_range
 
     def dense(self) -> np.ndarray:
         """The array (b, *s), s_k = 1 where strides[k] = 0."""
@@ -209,10 +216,14 @@ def fits(low: int, high: int, dtype: np.dtype) -> bool:
 
 
 def make_index(
-    base: np.ndarray, strides: tuple[int, ...], shape: tuple[int, ...], dtype: np.dtype
+    base: np.ndarray,
+    strides: tuple[int, ...],
+    shape: tuple[int, ...],
+    dtype: np.dtype,
+    base_range: tuple[int, int] | None = None,
 ) -> Index | None:
     """An `Index`, or None if an element would leave the range of `dtype`."""
-    value = Index(base, strides, shape, dtype)
+    value = Index(base, strides, shape, dtype, base_range)
     return value if fits(*value.range(), dtype) else None
 
 
@@ -254,7 +265,11 @@ def add(a: Index, b: Index, dtype: np.dtype, sign: int = 1) -> Index | None:
         return None
     base = a.base + b.base if sign == 1 else a.base - b.base
     strides = tuple(x + sign * y for x, y in zip(a.strides, b.strides, strict=True))
-    return make_index(base, strides, a.shape, dtype)
+    known: tuple[int, int] | None = None
+    if a.base.size == 1 or b.base.size == 1:
+        (low, high), (first, last) = a.bounds_of_base(), b.bounds_of_base()
+        known = (low + first, high + last) if sign == 1 else (low - last, high - first)
+    return make_index(base, strides, a.shape, dtype, known)
 
 
 def mul(a: Index, b: Index, dtype: np.dtype) -> Index | None:
@@ -271,7 +286,10 @@ def mul(a: Index, b: Index, dtype: np.dtype) -> Index | None:
     factor = uniform(a.base)
     if factor is None or not fits(*_product_range((factor, factor), b.range()), np.dtype(np.int64)):
         return None
-    return make_index(b.base * factor, tuple(factor * s for s in b.strides), b.shape, dtype)
+    low, high = (factor * x for x in b.bounds_of_base())
+    known = (min(low, high), max(low, high))
+    strides = tuple(factor * s for s in b.strides)
+    return make_index(b.base * factor, strides, b.shape, dtype, known)
 
 
 def uniform(base: np.ndarray) -> int | None:
@@ -322,26 +340,30 @@ def cast(a: Index, dtype: np.dtype, unsigned_source: bool = False) -> Index | No
     low, high = a.range()
     if (unsigned_source and low < 0) or not fits(low, high, dtype):
         return None
-    return Index(a.base, a.strides, a.shape, dtype)
+    return Index(a.base, a.strides, a.shape, dtype, a.base_range)
 
 
 def permute(a: Index, order: Sequence[int]) -> Index:
     """Axes in another order: axis k of the result is axis order[k] of `a`."""
     return Index(
-        a.base, tuple(a.strides[k] for k in order), tuple(a.shape[k] for k in order), a.dtype
+        a.base,
+        tuple(a.strides[k] for k in order),
+        tuple(a.shape[k] for k in order),
+        a.dtype,
+        a.base_range,
     )
 
 
 def expand(a: Index, axis: int) -> Index:
     """A new axis of extent 1."""
     strides = (*a.strides[:axis], 0, *a.strides[axis:])
-    return Index(a.base, strides, (*a.shape[:axis], 1, *a.shape[axis:]), a.dtype)
+    return Index(a.base, strides, (*a.shape[:axis], 1, *a.shape[axis:]), a.dtype, a.base_range)
 
 
 def broadcast(a: Index, shape: tuple[int, ...]) -> Index:
     """Axes of extent 1 stretched to `shape`."""
     strides = tuple(0 if n == 1 else s for s, n in zip(a.strides, a.shape, strict=True))
-    return Index(a.base, strides, shape, a.dtype)
+    return Index(a.base, strides, shape, a.dtype, a.base_range)
 
 
 def expand_box(a: Box, axis: int) -> Box:

@@ -20,7 +20,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from xttir.diagnostics import Location, Unsupported, XttirError
-from xttir.dialects import tt
+from xttir.dialects import arith, tt
 from xttir.dialects.locations import location_of
 from xttir.interp.affine import Box, Index, dense
 from xttir.interp.hints import check_of
@@ -259,6 +259,8 @@ class Compiler:
         if found is None:
             return _unsupported(op)
         functions, impl = found
+        if not op.operands and isinstance(op, arith.ConstantOp | tt.MakeRangeOp):
+            return _constant(op, outs[0], functions, impl)
         lower = self.implementations.lowered.get(type(op))
         if lower is not None:
             call = lower(op)
@@ -303,6 +305,18 @@ def _plain(
         return impl(functions, m, op, tuple(args)).values
 
     return call
+
+
+def _constant(op: Operation, slot: int, functions: InterpreterFunctions, impl: Any) -> Step:
+    """An op that always gives the same value: made once."""
+    value: list[Any] = []
+
+    def run(m: Machine, frame: Frame) -> None:
+        if not value:
+            value.append(impl(functions, m, op, ()).values[0])
+        frame[slot] = value[0]
+
+    return run
 
 
 def _memoised(call: Lowered, memos: list[Memo]) -> Lowered:

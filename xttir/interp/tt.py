@@ -67,10 +67,11 @@ def lower_splat(op: tt.SplatOp) -> Lowered:
         if type(value) is Pointer:
             index = affine.as_index(value.offset, ())
             if index is not None:
-                return (Pointer(value.region, Index(index.base, still, shape, INT64)),)
+                moved = Index(index.base, still, shape, INT64, index.base_range)
+                return (Pointer(value.region, moved),)
             return (Pointer(value.region, value.dense_offset().reshape(form)),)
         if type(value) is Index:
-            return (Index(value.base, still, shape, value.dtype),)
+            return (Index(value.base, still, shape, value.dtype, value.base_range),)
         value = dense(value)
         if value.dtype.kind == "i":
             return (Index(value.astype(np.int64), still, shape, value.dtype),)
