@@ -40,3 +40,30 @@ def test_a_false_promise_is_a_strict_fault(hint: str, number: int, off: int, hol
     found = [(f.kind, f.policy) for f in result.faults]
     assert found == ([] if holds else [(Kind.MISUSE, Policy.STRICT)])
     assert x[off : off + 16].tolist() == list(range(off, off + 16))
+
+
+POINTERS = """
+module {{
+  tt.func public @k(%x: !tt.ptr<i32>, %off: i32) {{
+    %r = tt.make_range {{end = 16 : i32, start = 0 : i32}} : tensor<16xi32>
+    %s = tt.splat %off : i32 -> tensor<16xi32>
+    %i = arith.addi %s, %r : tensor<16xi32>
+    %p = tt.splat %x : !tt.ptr<i32> -> tensor<16x!tt.ptr<i32>>
+    %q = tt.addptr %p, %i {{tt.{hint} = dense<16> : tensor<1xi32>}}
+      : tensor<16x!tt.ptr<i32>>, tensor<16xi32>
+    tt.store %q, %i : tensor<16x!tt.ptr<i32>>
+    tt.return
+  }}
+}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("hint", "off", "holds"),
+    [("divisibility", 4, True), ("divisibility", 1, False), ("contiguity", 1, True)],
+)
+def test_pointers_count_bytes_and_elements(hint: str, off: int, holds: bool) -> None:
+    block = np.zeros(64, np.int32)
+    x = block[(-block.ctypes.data // 4) % 16 :][:40]  # starts at a multiple of 64 bytes
+    result = run(POINTERS.format(hint=hint), (1,), {"x": x, "off": off})
+    assert [f.kind for f in result.faults] == ([] if holds else [Kind.MISUSE])

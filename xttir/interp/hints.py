@@ -3,8 +3,8 @@
 
 They arrive as attributes of the op that makes the value. A false promise changes nothing here, but
 compiled code may use wider accesses than the data allow, so it is reported with policy strict.
-Divisibility speaks of the first element of every run of consecutive numbers (Triton's AxisInfo), so
-that is where it is checked.
+Divisibility (in bytes, for pointers) speaks of the first element of every run of consecutive
+elements (Triton's AxisInfo), so that is where it is checked.
 """
 
 from __future__ import annotations
@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from xttir.diagnostics import Kind, Policy
+from xttir.dialects.tt import PointerType
 from xttir.interp.affine import Box, Index, dense
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
 from xttir.interp.taint import plain
-from xttir.interp.types import shape_of
+from xttir.interp.tt import pointee_size
+from xttir.interp.types import element_type, shape_of
 
 _NAMES = {
     "tt.divisibility": "multiple_of",
@@ -42,6 +44,7 @@ def check_of(op: Operation) -> Check | None:
     if not promised or len(op.results) != 1:
         return None
     shape = shape_of(op.results[0].type)
+    unit = _unit(op.results[0].type)
 
     def check(m: Machine, value: Any) -> None:
         if not m.policy.on("hints"):
@@ -59,7 +62,7 @@ def check_of(op: Operation) -> Check | None:
         array = np.broadcast_to(array, (array.shape[0], *shape)).astype(np.int64)
         for name, numbers in promised.items():
             for axis, number in enumerate(numbers[: max(1, len(shape))]):
-                bad = _TESTS[name](array, axis + 1 if shape else 0, number, bool(shape))
+                bad = _TESTS[name](array, axis + 1 if shape else 0, number, unit if shape else 0)
                 if bad.any():
                     _report(m, op, name, number, array, bad)
 
@@ -72,26 +75,31 @@ def _numbers(attribute: Any) -> list[int]:
     return [int(attribute.value.data)]
 
 
-def _not_divisible(a: np.ndarray, axis: int, number: int, lanes: bool) -> np.ndarray:
+def _unit(ty: Attribute) -> int:
+    """What consecutive elements differ by: bytes of the pointee for pointers, 1 for integers."""
+    return pointee_size(ty) if isinstance(element_type(ty), PointerType) else 1
+
+
+def _not_divisible(a: np.ndarray, axis: int, number: int, unit: int) -> np.ndarray:
     if number <= 1:
         return np.zeros(a.shape, bool)
     bad = a % number != 0
-    if lanes:
+    if unit:
         # Only the first element of a run of consecutive numbers must be a multiple.
         follows = np.zeros(a.shape, bool)
         later = [slice(None)] * a.ndim
         later[axis] = slice(1, None)
-        follows[tuple(later)] = np.diff(a, axis=axis) == 1
+        follows[tuple(later)] = np.diff(a, axis=axis) == unit
         bad &= ~follows
     return bad
 
 
-def _not_contiguous(a: np.ndarray, axis: int, number: int, lanes: bool) -> np.ndarray:
-    return _breaks(a, axis, number, 1) if lanes else np.zeros(a.shape, bool)
+def _not_contiguous(a: np.ndarray, axis: int, number: int, unit: int) -> np.ndarray:
+    return _breaks(a, axis, number, unit) if unit else np.zeros(a.shape, bool)
 
 
-def _not_constant(a: np.ndarray, axis: int, number: int, lanes: bool) -> np.ndarray:
-    return _breaks(a, axis, number, 0) if lanes else np.zeros(a.shape, bool)
+def _not_constant(a: np.ndarray, axis: int, number: int, unit: int) -> np.ndarray:
+    return _breaks(a, axis, number, 0) if unit else np.zeros(a.shape, bool)
 
 
 def _breaks(a: np.ndarray, axis: int, number: int, step: int) -> np.ndarray:
