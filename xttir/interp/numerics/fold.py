@@ -117,22 +117,20 @@ def scan_any(
 
 
 def _scan_rows(parts: Sequence[np.ndarray], combine: Combine) -> list[np.ndarray]:
-    """Scan arrays (b, n, ...) along n."""
+    """Scan arrays (b, n, ...) along n, in doubling steps as the lanes of a warp do: after the step
+    of distance d, element i holds the combination of the last 2 d elements up to i. So no result
+    is rounded more than log2(n) times."""
     n = parts[0].shape[1]
-    if n == 1:
-        return list(parts)
-    even = n - n % 2
-    pairs = _apply(combine, [p[:, 0:even:2] for p in parts], [p[:, 1:even:2] for p in parts])
-    odd = _scan_rows(pairs, combine)
-    out = [np.empty(p.shape, o.dtype) for p, o in zip(parts, odd, strict=True)]
-    for o, p, s in zip(out, parts, odd, strict=True):
-        o[:, 0], o[:, 1:even:2] = p[:, 0], s
-    if n > 2:
-        earlier = [s[:, : (n - 1) // 2] for s in odd]
-        between = _apply(combine, earlier, [p[:, 2::2] for p in parts])
-        for o, between_part in zip(out, between, strict=True):
-            o[:, 2::2] = between_part
-    return out
+    now = list(parts)
+    distance = 1
+    while distance < n:
+        earlier = [p[:, :-distance] for p in now]
+        later = [p[:, distance:] for p in now]
+        heads = [p[:, :distance] for p in now]
+        found = _apply(combine, earlier, later)
+        now = [np.concatenate(pair, axis=1) for pair in zip(heads, found, strict=True)]
+        distance *= 2
+    return now
 
 
 # Functions by name --------------------------------------------------------------------------------
