@@ -84,10 +84,12 @@ class BlockPlan:
 
 @dataclass
 class RegionPlan:
-    """A region: its blocks, and the slots of outer values it uses (`captured`)."""
+    """A region: its blocks, the slots of outer values it uses (`captured`), and whether control
+    flow inside it depends on values (`branches`)."""
 
     blocks: list[BlockPlan]
     captured: tuple[int, ...]
+    branches: bool = False
 
     @property
     def entry(self) -> BlockPlan:
@@ -201,7 +203,8 @@ class Compiler:
                 inner.update(op.results)
                 used.update(op.operands)
         captured = tuple(self._slots[v] for v in used - inner if v in self._slots)
-        return RegionPlan(blocks, captured)
+        nested = any(op.regions for block in region.blocks for op in block.ops)
+        return RegionPlan(blocks, captured, nested or len(blocks) > 1)
 
     def block(self, block: Block) -> BlockPlan:
         steps: list[Step] = []

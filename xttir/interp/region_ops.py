@@ -7,7 +7,7 @@ and done by numpy functions with the same results (`interp.reduce`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,18 +30,47 @@ Combine = Callable[[Arrays, Arrays], list[np.ndarray]]
 def _apply(
     m: Machine, region: RegionPlan, frame: Frame, arguments: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """Run `region` with its block arguments bound to arrays (b, ...)."""
+    """Run `region` with its block arguments bound to arrays (b, ...) of equal rank."""
+    if region.branches:
+        return _apply_by_element(m, region, frame, arguments)
     inner = list(frame)
     rank = arguments[0].ndim
+    for slot, array in _captured(region, frame):
+        inner[slot] = array.reshape((-1,) + (1,) * (rank - 1))
+    for slot, value in zip(region.entry.arguments, arguments, strict=True):
+        inner[slot] = value
+    return [dense(v) for v in run_single_exit(m, region, inner)]
+
+
+def _apply_by_element(
+    m: Machine, region: RegionPlan, frame: Frame, arguments: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """The same for regions that branch: every element is a program of its own, so that elements
+    which go different ways are told apart as programs are."""
+    shape = np.broadcast_shapes(*(a.shape for a in arguments))
+    each = int(np.prod(shape[1:]))
+    inner = list(frame)
+    for slot, array in _captured(region, frame):
+        inner[slot] = np.repeat(array, each) if array.shape[0] > 1 else array
+    for slot, value in zip(region.entry.arguments, arguments, strict=True):
+        inner[slot] = np.broadcast_to(value, shape).reshape(-1)
+    before = m.pids
+    m.pids = np.repeat(before[: shape[0]], each)
+    try:
+        results = [dense(v) for v in run_single_exit(m, region, inner)]
+    finally:
+        m.pids = before
+    return [np.broadcast_to(r, (shape[0] * each,)).reshape(shape) for r in results]
+
+
+def _captured(region: RegionPlan, frame: Frame) -> Iterator[tuple[int, np.ndarray]]:
+    """Outer scalars that `region` uses."""
     for slot in region.captured:
         value = frame[slot]
         if value is not None and not isinstance(value, Tainted):
             array = dense(value)
             if isinstance(array, np.ndarray) and array.ndim == 1:
-                inner[slot] = array.reshape((-1,) + (1,) * (rank - 1))
-    for slot, value in zip(region.entry.arguments, arguments, strict=True):
-        inner[slot] = value
-    return [dense(v) for v in run_single_exit(m, region, inner)]
+                yield slot, array
 
 
 def _combine_with(m: Machine, region: RegionPlan, frame: Frame) -> Combine:
