@@ -27,3 +27,17 @@ def test_layer_norm_gradients_are_added_in_f32() -> None:
         error = (bias.grad.double() - exact).abs().max()
     # One rounding of a number below 128 to 11 bits.
     assert float(error) <= 0.0625 / 2
+
+
+def test_products_may_have_a_wider_result() -> None:
+    import xttir
+
+    torch.manual_seed(0)
+    with xttir.sanitize():
+        a, b = torch.randn(4, 8).cuda().bfloat16(), torch.randn(8, 3).cuda().bfloat16()
+        c = torch.randn(4, 3).cuda()
+        product = torch.mm(a, b, out_dtype=torch.float32)
+        assert product.dtype == torch.float32
+        assert torch.equal(product, a.float() @ b.float())
+        assert torch.allclose(torch.addmm(c, a, b, out_dtype=torch.float32), product + c)
+        assert torch.mm(a, b).dtype == torch.bfloat16

@@ -58,6 +58,7 @@ def _install(now: Any) -> None:
         guard,
         half_norms,
         inductor,
+        out_dtype,
         tables,
         torch_cuda,
         uninit,
@@ -70,6 +71,7 @@ def _install(now: Any) -> None:
     tables.install(now.patches)
     inductor.install(now.patches)
     half_norms.install(now.patches)
+    out_dtype.install(now.patches)
     _install_triton(now)
 
 
