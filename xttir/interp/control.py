@@ -16,6 +16,7 @@ from xdsl.ir import Operation
 from xttir.diagnostics import Unsupported
 from xttir.dialects import cf, scf, tt
 from xttir.dialects.locations import location_of
+from xttir.interp import recurrence
 from xttir.interp.affine import dense
 from xttir.interp.batch import as_condition, merge, take
 from xttir.interp.machine import Machine
@@ -219,6 +220,7 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
     head, tail = c.region(op.regions[0]), c.region(op.regions[1])
     arguments = head.entry.arguments
     both = RegionPlan(head.blocks, tuple(set(head.captured) | set(tail.captured)))
+    decides = recurrence.deciding(op)
 
     def test_values(m: Machine, frame: Frame, values: list[Any]) -> tuple[Any, list[Any]]:
         for slot, value in zip(arguments, values, strict=True):
@@ -226,32 +228,41 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
         flag, *passed = run_single_exit(m, head, frame)
         return as_condition(observe_branch(m, op, flag)), passed
 
-    def body(m: Machine, frame: Frame, values: list[Any], iteration: int) -> list[Any]:
+    def body(
+        m: Machine, frame: Frame, values: list[Any], iteration: int, watch: recurrence.Watch
+    ) -> list[Any]:
         for slot, value in zip(tail.entry.arguments, values, strict=True):
             frame[slot] = value
         values = run_single_exit(m, tail, frame)
         m.step(op, values, iteration)
+        watch.see(m, values, iteration)
         return values
 
     def run(m: Machine, frame: Frame) -> None:
         values = [frame[i] for i in ins]
         passed: list[Any] = []
         iteration = 0
+        watch = recurrence.Watch(m, op, decides)
         while True:
             iteration += 1
             flag, passed = test_values(m, frame, values)
             if flag is False:
                 break
             if flag is True:
-                values = body(m, frame, passed, iteration)
+                values = body(m, frame, passed, iteration, watch)
                 continue
-            passed = divergent(m, frame, flag, passed, iteration)
+            passed = divergent(m, frame, flag, passed, iteration, watch)
             break
         for slot, value in zip(outs, passed, strict=True):
             frame[slot] = value
 
     def divergent(
-        m: Machine, frame: Frame, flag: bool | np.ndarray, passed: list[Any], iteration: int
+        m: Machine,
+        frame: Frame,
+        flag: bool | np.ndarray,
+        passed: list[Any],
+        iteration: int,
+        watch: recurrence.Watch,
     ) -> list[Any]:
         """The rest of the loop once programs disagree for the first time."""
         batch = m.pids.size
@@ -271,7 +282,7 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
                     passed = [take(v, stay) for v in passed]
                     inner = _compressed(both, inner, stay, ())
                     m.pids = before[at]
-                values = body(m, inner, passed, iteration)
+                values = body(m, inner, passed, iteration, watch)
                 iteration += 1
                 flag, passed = test_values(m, inner, values)
         finally:

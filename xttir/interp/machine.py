@@ -42,6 +42,14 @@ class StepLimit(Exception):
         self.machine = machine
 
 
+class Repeats(StepLimit):
+    """A loop is where it was before, and nothing can make it go elsewhere (`recurrence`)."""
+
+    def __init__(self, op: Operation, machine: Machine, iteration: int):
+        super().__init__(op, machine)
+        self.iteration = iteration
+
+
 class Machine(Interpreter):
     """A batch of program instances of one launch. See the module's docstring."""
 

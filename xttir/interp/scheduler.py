@@ -16,13 +16,12 @@ from collections.abc import Callable
 from typing import Any
 
 import greenlet
-import numpy as np
 from xdsl.ir import Operation
 
 from xttir.diagnostics import Kind
-from xttir.interp.affine import Box, Index
-from xttir.interp.machine import Machine, StepLimit
-from xttir.interp.memory import Memory, Pointer
+from xttir.interp.machine import Machine, Repeats, StepLimit
+from xttir.interp.memory import Memory
+from xttir.interp.recurrence import deciding, same_values
 from xttir.interp.report import FaultLog, ranges_text
 from xttir.policy import RunPolicy
 
@@ -136,7 +135,11 @@ class Scheduler:
         program = self._of[id(m)]
         before = program.last.get(id(op))
         program.last[id(op)] = (self.memory.version, values)
-        if before is not None and before[0] == self.memory.version and _same(before[1], values):
+        if (
+            before is not None
+            and before[0] == self.memory.version
+            and same_values(before[1], values)
+        ):
             self._yield(program, op)
             return
         program.turn += 1
@@ -206,22 +209,32 @@ def report_deadlock(
 
 
 def report_endless(log: FaultLog, stop: StepLimit) -> None:
-    """A loop went on past the step limit."""
+    """A loop went on past the step limit, or repeats."""
     pid = int(stop.machine.pids.min())
+    if isinstance(stop, Repeats):
+        message = "loop never ends: what its condition depends on repeats"
+        hint = f"after {stop.iteration} iterations all of it is as it was in an earlier one"
+    else:
+        message = f"loop did not end within {stop.machine.policy.max_steps} iterations"
+        hint = "raise the limit with --max-steps if the loop is meant to run that long"
     log.report(
         spin_place(stop.op),
         Kind.DEADLOCK,
-        f"loop did not end within {stop.machine.policy.max_steps} iterations",
+        message,
         order=(pid,),
         role="loops here",
         notes=(f"program {log.program(pid)}",),
-        hint="raise the limit with --max-steps if the loop is meant to run that long",
+        hint=hint,
         witness={"program": list(log.program(pid))},
     )
 
 
 def spin_place(op: Operation) -> Operation:
-    """The op that best shows where a loop spins: its first atomic or load, else the loop."""
+    """The op that best shows where a loop spins: its first atomic or load, else the loop. The loop
+    too if it does not wait for memory."""
+    decides = deciding(op)
+    if decides is not None and not decides[1]:
+        return op
     for inner in op.walk():
         if inner.name in ("tt.atomic_cas", "tt.atomic_rmw", "tt.atomic_poll", "tt.atomic_load"):
             return inner
@@ -229,25 +242,3 @@ def spin_place(op: Operation) -> Operation:
         if inner.name == "tt.load":
             return inner
     return op
-
-
-def _same(a: list[Any], b: list[Any]) -> bool:
-    return len(a) == len(b) and all(_equal(x, y) for x, y in zip(a, b, strict=True))
-
-
-def _equal(x: Any, y: Any) -> bool:
-    if x is y:
-        return True
-    if type(x) is not type(y):
-        return False
-    if type(x) is np.ndarray:
-        if x.shape != y.shape or x.dtype != y.dtype:
-            return False
-        return np.ascontiguousarray(x).tobytes() == np.ascontiguousarray(y).tobytes()
-    if type(x) is Index:
-        return x.strides == y.strides and bool((x.base == y.base).all())
-    if type(x) is Pointer:
-        return x.region is y.region and _equal(x.offset, y.offset)
-    if type(x) is Box:
-        return _equal(x.dense(), y.dense())
-    return False
