@@ -43,18 +43,25 @@ def add_offset(pointer: Pointer, offset: Any, size: int, shape: tuple[int, ...])
     old = affine.as_index(pointer.offset, shape)
     new = affine.as_index(offset, shape)
     if old is not None and new is not None:
-        scaled = affine.mul(new, _scalar_index(size, shape), INT64)
-        if scaled is not None:
-            moved = affine.add(old, scaled, INT64)
-            if moved is not None:
-                return Pointer(pointer.region, moved)
+        (low, high), (first, last) = new.range(), old.range()
+        if low > -_FAR and high < _FAR and first > -_FAR and last < _FAR:
+            # Within these bounds nothing can leave 64 bits.
+            base, known = old.base, old.base_range
+            if new.base.size > 1 or new.base[0]:
+                base = base + new.base * size
+                known = None
+                if old.base.size == 1 or new.base.size == 1:
+                    a, b = old.bounds_of_base(), new.bounds_of_base()
+                    known = (a[0] + b[0] * size, a[1] + b[1] * size)
+            strides = tuple(x + size * y for x, y in zip(old.strides, new.strides, strict=True))
+            return Pointer(pointer.region, Index(base, strides, shape, INT64, known))
     with np.errstate(over="ignore"):
         moved_array = pointer.dense_offset() + dense(offset).astype(np.int64) * np.int64(size)
     return Pointer(pointer.region, moved_array)
 
 
-def _scalar_index(value: int, shape: tuple[int, ...]) -> Index:
-    return Index(np.array([value], np.int64), (0,) * len(shape), shape, INT64)
+_FAR = 1 << 55
+"""Offsets and sizes (of at most 64 bytes) below this cannot overflow when they are combined."""
 
 
 def lower_splat(op: tt.SplatOp) -> Lowered:
