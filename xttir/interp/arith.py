@@ -312,3 +312,12 @@ def _non_negative(interp: Machine, op: Any, source: np.ndarray, value: np.ndarra
     return _marked(
         interp, op, (value, integer.any_lane(source < 0)), "negative operand marked nneg"
     )
+
+
+IN_PLACE: dict[type[Operation], np.ufunc] = {
+    arith.AddfOp: np.add,
+    arith.SubfOp: np.subtract,
+    arith.MulfOp: np.multiply,
+    arith.DivfOp: np.divide,
+}
+"""What `floating` does for f32 and f64, for results written over an operand."""

@@ -143,6 +143,8 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
                 frame[variable] = loop_variable(number)
                 for slot, value in zip(carried, values, strict=True):
                     frame[slot] = value
+                # The frame alone shall hold them, so that the body may reuse their memory.
+                value, values = None, []
                 values = run_single_exit(m, region, frame)
         else:
             values = _divergent_for(m, frame, low, high, step, values)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from sys import getrefcount
 from typing import Any
 
 import numpy as np
@@ -119,6 +120,8 @@ class Implementations:
         self.rules: dict[type[Operation], Callable[[Any], AffineRule]] = {}
         self.lowered: dict[type[Operation], Callable[[Any], Lowered]] = {}
         """Hot ops: op -> what runs it, with attributes and types looked up once."""
+        self.in_place: dict[type[Operation], np.ufunc] = {}
+        """Ops of two operands that are this function on f32 and f64, and may overwrite one."""
         self.control: dict[type[Operation], ControlBuilder] = {}
 
     def register(self, functions: InterpreterFunctions) -> None:
@@ -207,17 +210,16 @@ class Compiler:
         return RegionPlan(blocks, captured, nested or len(blocks) > 1)
 
     def block(self, block: Block) -> BlockPlan:
-        steps: list[Step] = []
         ops: list[Operation] = []
         terminator: Operation | None = None
         for op in block.ops:
             if op.has_trait(IsTerminator):
                 terminator = op
                 break
-            steps.append(self.step(op))
             ops.append(op)
         operands = () if terminator is None else tuple(self._slots[v] for v in terminator.operands)
         dead = self._dead_after(block, ops)
+        steps = [self.step(op, slots) for op, slots in zip(ops, dead, strict=True)]
         return BlockPlan(
             tuple(self._slots[a] for a in block.args), steps, dead, ops, terminator, operands
         )
@@ -238,9 +240,9 @@ class Compiler:
                 dead[last].append(self._slots[value])
         return [tuple(slots) for slots in dead]
 
-    def step(self, op: Operation) -> Step:
-        """What runs `op` on a frame."""
-        step = self._make_step(op)
+    def step(self, op: Operation, dying: tuple[int, ...] = ()) -> Step:
+        """What runs `op` on a frame. `dying`: slots that nothing reads after it."""
+        step = self._make_step(op, dying)
         check = check_of(op) if op.attributes else None
         if check is None:
             return step
@@ -252,7 +254,7 @@ class Compiler:
 
         return checked
 
-    def _make_step(self, op: Operation) -> Step:
+    def _make_step(self, op: Operation, dying: tuple[int, ...]) -> Step:
         ins = tuple(self._slots[v] for v in op.operands)
         outs = tuple(self._slots[v] for v in op.results)
         build = self.implementations.control.get(type(op))
@@ -275,6 +277,9 @@ class Compiler:
         call = _plain(op, functions, impl, rule, thick)
         if rule is not None and op.results:
             call = _memoised(call, self._memos)
+        function = self.implementations.in_place.get(type(op))
+        if function is not None and str(element_type(op.results[0].type)) in ("f32", "f64"):
+            call = _in_place(function, call, ins[0] in dying, ins[1] in dying)
         return _step(op, ins, outs, call)
 
 
@@ -320,6 +325,36 @@ def _constant(op: Operation, slot: int, functions: InterpreterFunctions, impl: A
         frame[slot] = value[0]
 
     return run
+
+
+def _in_place(function: np.ufunc, call: Lowered, first_dies: bool, second_dies: bool) -> Lowered:
+    """`function` into the memory of an operand that nobody else has: its last use is here, and the
+    only references to it are the frame's and ours. The cache need not make room for a third array.
+    """
+    if not (first_dies or second_dies):
+        return call
+
+    def run(m: Machine, args: Sequence[Any]) -> tuple[Any, ...]:
+        a, b = args
+        if a.size >= _WORTH_REUSING or b.size >= _WORTH_REUSING:
+            # Four references: the frame, `args`, `a` (or `b`) and the argument of getrefcount.
+            if first_dies and a.base is None and getrefcount(a) == 4 and _covers(a, b):
+                return (function(a, b, out=a),)
+            if second_dies and b.base is None and getrefcount(b) == 4 and _covers(b, a):
+                return (function(a, b, out=b),)
+        return call(m, args)
+
+    return run
+
+
+_WORTH_REUSING = 4096
+
+
+def _covers(a: np.ndarray, b: np.ndarray) -> bool:
+    """Whether the result of an elementwise function of `a` and `b` has the shape of `a`."""
+    if a.ndim != b.ndim or not a.flags.writeable:
+        return False
+    return all(n == k or k == 1 for n, k in zip(a.shape, b.shape, strict=True))
 
 
 def _memoised(call: Lowered, memos: list[Memo]) -> Lowered:

@@ -32,7 +32,7 @@ def register_dialect(add: Callable[[Implementations], None]) -> None:
 def implementations() -> Implementations:
     """The table of everything known."""
     from xttir.interp import affine_rules, control, region_ops, tt, tt_memory
-    from xttir.interp.arith import ArithFunctions
+    from xttir.interp.arith import IN_PLACE, ArithFunctions
     from xttir.interp.conversions import ConversionFunctions
     from xttir.interp.dot import DotFunctions
     from xttir.interp.math import MathFunctions
@@ -49,6 +49,7 @@ def implementations() -> Implementations:
         tt_memory.TritonMemoryFunctions(),
     ):
         table.register(functions)
+    table.in_place |= IN_PLACE
     table.lowered |= tt.LOWERED | tt_memory.LOWERED
     affine_rules.register(table)
     control.register(table)
