@@ -22,20 +22,16 @@ _context: Context | None = None
 _TYPES: dict[str, TypeAttribute] = {}
 
 
-def parse_module(text: str, name: str = "<module>") -> ModuleOp:
-    """The module that `text` holds, verified. `name` is the file name shown in errors.
+def parse_module(text: str, name: str = "<module>", verify: bool = True) -> ModuleOp:
+    """The module that `text` holds. `name` is the file name shown in errors.
 
-    The same text gives the same (shared) module: clone it before changing it.
-    Raises InputError with line and column.
+    The same text gives the same (shared) module: clone it before changing it. `verify` may be left
+    out for what Triton has verified and printed itself. Raises InputError with line and column.
     """
     key = (hashlib.sha256(text.encode()).hexdigest(), name)
     if key not in _CACHE:
-        _CACHE[key] = _parse(text, name)
+        _CACHE[key] = read_module(_shared_context(), text, name, _TYPES, verify)
     return _CACHE[key]
-
-
-def _parse(text: str, name: str) -> ModuleOp:
-    return read_module(_shared_context(), text, name, _TYPES)
 
 
 def _shared_context() -> Context:

@@ -276,7 +276,8 @@ class XttirKernel(triton_compiler.CompiledKernel):
         if self._ir is None:
             from xttir.frontends.mlir import parse_module
 
-            self._ir = parse_module(self.ir_text, f"{self.name}.mlir")
+            # Triton has verified it; checking its types again would cost a third of the parse.
+            self._ir = parse_module(self.ir_text, f"{self.name}.mlir", verify=False)
         return self._ir
 
 
