@@ -140,6 +140,9 @@ def _tree(a: np.ndarray, axis: int, f: Callable[[np.ndarray, np.ndarray], np.nda
     """The halving tree of an elementwise `f`, without flattening."""
     n = a.shape[axis]
     before: tuple[slice, ...] = (slice(None),) * axis
+    function = _UFUNCS.get(id(f))
+    if function is not None and a.dtype in (F32, F64):
+        a, n = _halved(a, axis, function)
     while n > 1:
         if n <= _SHORT and axis == a.ndim - 1 and axis > 0 and a.size > 8 * n:
             a = np.ascontiguousarray(np.moveaxis(a, axis, 0))
@@ -150,6 +153,23 @@ def _tree(a: np.ndarray, axis: int, f: Callable[[np.ndarray, np.ndarray], np.nda
             done = np.concatenate([done, a[(*before, slice(half, start))]], axis)
         a, n = done, start
     return np.squeeze(a, axis)
+
+
+def _halved(a: np.ndarray, axis: int, function: np.ufunc) -> tuple[np.ndarray, int]:
+    """The first steps of the tree, while they halve evenly, each but the first in place."""
+    n = a.shape[axis]
+    before: tuple[slice, ...] = (slice(None),) * axis
+    fresh = False
+    while n > _SHORT and n % 2 == 0:
+        n //= 2
+        low, high = a[(*before, slice(0, n))], a[(*before, slice(n, 2 * n))]
+        a = function(low, high, out=low) if fresh else function(low, high)
+        fresh = True
+    return a, n
+
+
+_UFUNCS: dict[int, np.ufunc] = {id(floating.add): np.add, id(floating.mul): np.multiply}
+"""What the functions are on f32 and f64, by identity."""
 
 
 def _tied_at_zero(name: str, out: np.ndarray) -> bool:

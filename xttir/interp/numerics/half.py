@@ -2,8 +2,8 @@
 
 numpy converts half precision one element at a time. torch has the vector instructions, ten times as
 fast, and gives the same bits (round to nearest even, subnormals kept); it is used when the
-program has imported it anyway. Work goes in chunks below torch's threshold for threads: they would
-cost more CPU time than they save.
+program has imported it anyway. Where torch has threads, work goes in chunks below its threshold for
+them: they would cost more CPU time than they save.
 """
 
 from __future__ import annotations
@@ -32,8 +32,9 @@ def _copied(a: np.ndarray, dtype: type) -> np.ndarray | None:
     source, target = a.reshape(-1), out.reshape(-1)
     # The functions of the C module: those of `torch` may be wrapped to look like a GPU's.
     wrap, copy = torch._C._VariableFunctions.from_numpy, torch._C.TensorBase.copy_
-    for start in range(0, a.size, _CHUNK):
-        copy(wrap(target[start : start + _CHUNK]), wrap(source[start : start + _CHUNK]))
+    chunk = _CHUNK if torch.get_num_threads() > 1 else max(1, a.size)
+    for start in range(0, a.size, chunk):
+        copy(wrap(target[start : start + chunk]), wrap(source[start : start + chunk]))
     return out
 
 
@@ -47,8 +48,6 @@ def narrow(x: np.ndarray) -> np.ndarray | None:
     out = _copied(x, np.float16)
     if out is None:
         return None
-    bits = out.view(np.uint16)
-    lost = (bits & np.uint16(0x7FFF)) > np.uint16(0x7C00)
-    if lost.any():
-        bits[lost] = _QUIET
+    if x.size and np.isnan(x.max()):  # the maximum is NaN where any element is
+        out.view(np.uint16)[np.isnan(x)] = _QUIET
     return out
