@@ -41,3 +41,12 @@ def test_products_may_have_a_wider_result() -> None:
         assert torch.equal(product, a.float() @ b.float())
         assert torch.allclose(torch.addmm(c, a, b, out_dtype=torch.float32), product + c)
         assert torch.mm(a, b).dtype == torch.bfloat16
+
+
+def test_running_statistics_are_updated() -> None:
+    import xttir
+
+    with xttir.sanitize():
+        norm = torch.nn.BatchNorm1d(4).half().cuda()
+        norm(torch.full((8, 4), 3.0).half().cuda())
+        assert torch.allclose(norm.running_mean.float(), torch.tensor(0.3).cuda(), atol=1e-3)

@@ -17,7 +17,8 @@ import torch
 from xttir.frontends.triton.torch_cuda import on_cpu
 
 _NARROW = (torch.float16, torch.bfloat16)
-_NAMES = ("layer_norm", "group_norm", "rms_norm", "batch_norm", "instance_norm")
+_NAMES = ("layer_norm", "group_norm", "rms_norm")
+"""Not batch and instance norm: they update running statistics, which must be the caller's own."""
 
 
 def install(patches: Any) -> None:
