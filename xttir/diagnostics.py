@@ -7,7 +7,7 @@ Rendering lives in `xttir.tools.render`; nothing else turns a `Fault` into text.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -67,6 +67,10 @@ class Location:
     column: int = 0
     role: str = ""
     function: str = ""
+
+    def with_role(self, role: str) -> Location:
+        """The same place, where something else happens."""
+        return replace(self, role=role)
 
     def __str__(self) -> str:
         text = self.file or "<unknown>"

@@ -58,9 +58,7 @@ def places_of(location: Attribute) -> tuple[Location, ...]:
         inner, outer = places_of(location.callee), places_of(location.caller)
         if not inner:
             return outer
-        return inner + tuple(
-            Location(at.file, at.line, at.column, CALLED_FROM, at.function) for at in outer
-        )
+        return inner + tuple(at.with_role(CALLED_FROM) for at in outer)
     if isinstance(location, FusedLoc) and isinstance(location.locations, ArrayAttr):
         found: list[Location] = []
         parts = location.locations.data

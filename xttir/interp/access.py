@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xttir.interp.affine import Box, Index, dense
+from xttir.interp.affine import Box, Index, dense, reach
 from xttir.interp.launch import Storage
 from xttir.interp.memory import Memory, Pointer, Region
 
@@ -99,6 +99,18 @@ class Strided:
             strides=(self.itemsize, *self.strides),
         )
         return windows, where
+
+    def moved(self, by: int) -> Strided:
+        """The same lanes, `by` bytes further on."""
+        return Strided(
+            self.base + by,
+            self.strides,
+            self.shape,
+            self.itemsize,
+            self.programs,
+            self.lo,
+            self._step,
+        )
 
     def scaled(self, numerator: int, denominator: int) -> Strided:
         """The same elements in an array with `numerator` bytes for every `denominator` here."""
@@ -193,6 +205,9 @@ class Flat:
         at = self.at[where] // self.itemsize
         _elements(data, dtype)[at] = np.broadcast_to(values, where.shape)[where]
 
+    def moved(self, by: int) -> Flat:
+        return Flat(self.at + by, self.active, self.itemsize)
+
     def scaled(self, numerator: int, denominator: int) -> Flat:
         return Flat(self.at // denominator * numerator, self.active, numerator)
 
@@ -283,12 +298,7 @@ def _strided(
         base = offset.base if programs is None or uniform else offset.base[programs]
         extents = tuple(b - a for a, b in zip(lo, hi, strict=True))
         shift = sum(s * a for s, a in zip(strides, lo, strict=True))
-        low = high = shift
-        for stride, extent in zip(strides, extents, strict=True):
-            if stride < 0:
-                low += stride * (extent - 1)
-            else:
-                high += stride * (extent - 1)
+        low, high = (shift + r for r in reach(strides, extents))
         if base is offset.base:
             first, last = offset.bounds_of_base()
         else:
@@ -319,11 +329,7 @@ def _all_owned(region: Region, piece: Strided) -> bool:
     owned = region.owned
     if owned is None:
         return True
-    start = region.base + region.low
-    shifted = Strided(
-        piece.base - start, piece.strides, piece.shape, piece.itemsize, piece.programs, piece.lo
-    )
-    return bool(_all_bytes(shifted, owned))
+    return _all_bytes(piece.moved(-(region.base + region.low)), owned)
 
 
 def _all_bytes(piece: Piece, flags: np.ndarray) -> bool:

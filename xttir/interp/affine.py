@@ -19,6 +19,17 @@ Group = tuple[np.ndarray | None, list[int], list[int]]
 """Programs of a batch (None for all) that share a box, and its lo and hi."""
 
 
+def reach(strides: Sequence[int], shape: Sequence[int]) -> tuple[int, int]:
+    """The least and the greatest of sum(strides[k] * i_k) over 0 <= i_k < shape[k]."""
+    low = high = 0
+    for stride, extent in zip(strides, shape, strict=True):
+        if stride < 0:
+            low += stride * (extent - 1)
+        else:
+            high += stride * (extent - 1)
+    return low, high
+
+
 class Index:
     """An integer tensor `base[p] + sum(strides[k] * i_k)` of shape `shape`.
 
@@ -44,20 +55,9 @@ class Index:
         """The least and the greatest of `base`, where they have been worked out."""
         self._dense: np.ndarray | None = None
 
-    def span(self) -> tuple[int, int]:
-        """The least and the greatest of sum(strides[k] * i_k)."""
-        low = high = 0
-        for stride, extent in zip(self.strides, self.shape, strict=True):
-            reach = stride * (extent - 1)
-            if reach < 0:
-                low += reach
-            else:
-                high += reach
-        return low, high
-
     def range(self) -> tuple[int, int]:
         """The least and the greatest element over all programs."""
-        low, high = self.span()
+        low, high = reach(self.strides, self.shape)
         first, last = self.bounds_of_base()
         return first + low, last + high
 
@@ -322,7 +322,7 @@ def divide(a: Index, b: Index, dtype: np.dtype, remainder: bool) -> Index | None
     divisor = uniform(b.base)
     if divisor is None or divisor <= 0 or a.range()[0] < 0:
         return None
-    low, high = a.span()
+    low, high = reach(a.strides, a.shape)
     first = (a.base + low) // divisor
     if ((a.base + high) // divisor != first).any():
         if remainder or any(s % divisor for s in a.strides):

@@ -78,11 +78,3 @@ def as_condition(value: Any) -> bool | np.ndarray:
     if array.size == 1 or (array == array[0]).all():
         return bool(array[0])
     return array
-
-
-def uniform_int(value: Any) -> int | None:
-    """A scalar integer as an int where all programs agree, else None."""
-    array = dense(value).reshape(-1)
-    if array.size == 1 or (array == array[0]).all():
-        return int(array[0])
-    return None

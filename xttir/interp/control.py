@@ -35,11 +35,10 @@ from xttir.interp.types import numpy_dtype
 Part = tuple[np.ndarray, list[Any]]
 
 
-def _compressed(region: RegionPlan, frame: Frame, programs: np.ndarray, extra: tuple[int, ...]):
-    """A frame in which outer values that `region` uses, and slots `extra`, are those of the chosen
-    programs only."""
+def _compressed(captured: tuple[int, ...], frame: Frame, programs: np.ndarray) -> Frame:
+    """A frame in which the slots `captured` are those of the chosen programs only."""
     inner = list(frame)
-    for slot in (*region.captured, *extra):
+    for slot in captured:
         inner[slot] = take(frame[slot], programs)
     return inner
 
@@ -77,7 +76,7 @@ def build_if(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, 
                 programs = np.flatnonzero(chosen)
                 if region is None:
                     continue
-                inner = _compressed(region, frame, programs, ())
+                inner = _compressed(region.captured, frame, programs)
                 parts.append(
                     (
                         programs,
@@ -162,55 +161,60 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
         batch = m.pids.size
         low, high, step = (np.broadcast_to(a, (batch,)) for a in (low, high, step))
 
-        def test(at: np.ndarray, iteration: int, values: list[Any]) -> np.ndarray:
+        def going(at: np.ndarray, iteration: int) -> np.ndarray:
             return low[at] + iteration * step[at] < high[at]
 
-        def body_of(inner: Frame, at: np.ndarray, iteration: int, values: list[Any]) -> list[Any]:
+        def advance(inner: Frame, at: np.ndarray, iteration: int, values: list[Any]) -> Advanced:
             inner[variable] = (low[at] + iteration * step[at]).astype(dtype)
             for slot, value in zip(carried, values, strict=True):
                 inner[slot] = value
-            return run_single_exit(m, region, inner)
+            values = run_single_exit(m, region, inner)
+            return going(at, iteration + 1), values
 
-        return _divergent_loop(m, region, frame, values, test, body_of)
+        flag = going(np.arange(batch), 0)
+        return _divergent_loop(m, region.captured, frame, flag, values, 0, advance)
 
     return run
 
 
+Advanced = tuple[bool | np.ndarray, list[Any]]
+"""After an iteration: which programs go on (bool for all alike), and their values."""
+
+
 def _divergent_loop(
     m: Machine,
-    region: RegionPlan,
+    captured: tuple[int, ...],
     frame: Frame,
+    flag: bool | np.ndarray,
     values: list[Any],
-    test: Callable[[np.ndarray, int, list[Any]], np.ndarray],
-    body: Callable[[Frame, np.ndarray, int, list[Any]], list[Any]],
+    iteration: int,
+    advance: Callable[[Frame, np.ndarray, int, list[Any]], Advanced],
 ) -> list[Any]:
-    """Iterate the programs that still want to; those that are done leave the batch.
+    """Iterate the programs for which `flag` holds, until it holds for none; those that are done
+    leave the batch. Gives the values with which each left.
 
-    `test(positions, iteration, values)`: bool, which of the programs still in go on.
-    `body(frame, positions, iteration, values) -> values`.
+    `captured`: slots of outer values that the loop reads. `iteration` is the number of the first
+    iteration; `advance(frame, positions, iteration, values)` does one for those still in.
     """
     batch = m.pids.size
     at = np.arange(batch)
     inner = list(frame)
     done: list[Part] = []
-    iteration = 0
     before = m.pids
     try:
-        while at.size:
-            going = test(at, iteration, values)
+        while True:
+            going = np.broadcast_to(flag, at.shape)
+            if not going.any():
+                done.append((at, values))
+                break
             if not going.all():
                 leave, stay = np.flatnonzero(~going), np.flatnonzero(going)
-                if at.size > 1:
-                    done.append((at[leave], [take(v, leave) for v in values]))
-                else:
-                    done.append((at[leave], values))
-                if not stay.size:
-                    break
+                done.append((at[leave], [take(v, leave) for v in values]))
                 at = at[stay]
                 values = [take(v, stay) for v in values]
-                inner = _compressed(region, inner, stay, ())
+                inner = _compressed(captured, inner, stay)
                 m.pids = before[at]
-            values = body(inner, at, iteration, values)
+            flag, values = advance(inner, at, iteration, values)
             iteration += 1
     finally:
         m.pids = before
@@ -221,10 +225,10 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
     """scf.while: the before region ends in scf.condition(flag, values...)."""
     head, tail = c.region(op.regions[0]), c.region(op.regions[1])
     arguments = head.entry.arguments
-    both = RegionPlan(head.blocks, tuple(set(head.captured) | set(tail.captured)))
+    captured = tuple(set(head.captured) | set(tail.captured))
     decides = recurrence.deciding(op)
 
-    def test_values(m: Machine, frame: Frame, values: list[Any]) -> tuple[Any, list[Any]]:
+    def test_values(m: Machine, frame: Frame, values: list[Any]) -> Advanced:
         for slot, value in zip(arguments, values, strict=True):
             frame[slot] = value
         flag, *passed = run_single_exit(m, head, frame)
@@ -253,43 +257,16 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
             if flag is True:
                 values = body(m, frame, passed, iteration, watch)
                 continue
-            passed = divergent(m, frame, flag, passed, iteration, watch)
+
+            def advance(
+                inner: Frame, at: np.ndarray, iteration: int, passed: list[Any]
+            ) -> Advanced:
+                return test_values(m, inner, body(m, inner, passed, iteration, watch))
+
+            passed = _divergent_loop(m, captured, frame, flag, passed, iteration, advance)
             break
         for slot, value in zip(outs, passed, strict=True):
             frame[slot] = value
-
-    def divergent(
-        m: Machine,
-        frame: Frame,
-        flag: bool | np.ndarray,
-        passed: list[Any],
-        iteration: int,
-        watch: recurrence.Watch,
-    ) -> list[Any]:
-        """The rest of the loop once programs disagree for the first time."""
-        batch = m.pids.size
-        at = np.arange(batch)
-        inner = list(frame)
-        done: list[Part] = []
-        before = m.pids
-        try:
-            while True:
-                if flag is False:
-                    done.append((at, passed))
-                    break
-                if flag is not True:
-                    leave, stay = np.flatnonzero(~flag), np.flatnonzero(flag)
-                    done.append((at[leave], [take(v, leave) for v in passed]))
-                    at = at[stay]
-                    passed = [take(v, stay) for v in passed]
-                    inner = _compressed(both, inner, stay, ())
-                    m.pids = before[at]
-                values = body(m, inner, passed, iteration, watch)
-                iteration += 1
-                flag, passed = test_values(m, inner, values)
-        finally:
-            m.pids = before
-        return _merge_results(done, batch)
 
     return run
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from math import prod
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from xttir.dialects import scf, tt
@@ -47,60 +48,61 @@ class Effects:
 
 def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
     """Analyse `kernel` and everything in its module."""
-    classes = _Classes()
-    sites: list[Operation] = []
+    classes, sites = _accesses(module)
     tile = 1
     arithmetic = 0
     for op in module.walk():
-        _connect(classes, module, op)
-        if isinstance(op, _MEMORY):
-            sites.append(op)
         for result in op.results:
             if isinstance(result.type, TensorType):
-                size = 1
-                for extent in shape_of(result.type):
-                    size *= extent
-                tile = max(tile, size)
+                tile = max(tile, prod(shape_of(result.type)))
                 arithmetic += op.name.startswith(("arith.", "math.")) and is_float_type(result.type)
-    stores = [op for op in sites if isinstance(op, (*_STORES, *_ATOMICS))]
-    targets = {classes.find(pointer_of(op)) for op in stores if not isinstance(op, tt.AtomicLoadOp)}
+    targets = {classes.find(pointer_of(op)) for op in sites if _writes(op)}
     written: frozenset[int] | None
     if any(classes.anywhere(t) for t in targets):
         written = None
     else:
-        arguments = kernel.body.blocks[0].args
-        written = frozenset(n for n, a in enumerate(arguments) if classes.find(a) in targets)
+        written = frozenset(_positions(kernel, classes, targets))
     ordered = any(isinstance(op, _ATOMICS) and op.results and _used(op) for op in sites)
     waits = any(_waits(op, classes, targets) for op in sites)
-    floats = [op for op in stores if _adds_floats(op)]
+    floats = [op for op in sites if _adds_floats(op)]
     sequential = len(floats) > 1 or any(_in_loop(op) for op in floats)
     return Effects(tuple(sites), written, ordered or waits, waits, sequential, tile, arithmetic)
 
 
 def accessed_arguments(module: ModuleOp, kernel: str) -> tuple[list[int], list[int]]:
     """Positions of the arguments that `kernel` may read, and of those that it may write."""
+    classes, sites = _accesses(module)
+    read = {classes.find(pointer_of(op)) for op in sites if _reads(op)}
+    written = {classes.find(pointer_of(op)) for op in sites if _writes(op)}
+    for op in module.body.block.ops:
+        if isinstance(op, tt.FuncOp) and op.sym_name.data == kernel:
+            return _positions(op, classes, read), _positions(op, classes, written)
+    return [], []
+
+
+def _accesses(module: ModuleOp) -> tuple[_Classes, list[Operation]]:
+    """Which pointers may be the same, and the ops that access memory, in order."""
     classes = _Classes()
-    read: set[SSAValue] = set()
-    written: set[SSAValue] = set()
-    arguments: list[BlockArgument] = []
-    pointers = []
+    sites: list[Operation] = []
     for op in module.walk():
         _connect(classes, module, op)
         if isinstance(op, _MEMORY):
-            pointers.append((op, pointer_of(op)))
-        elif isinstance(op, tt.FuncOp) and op.sym_name.data == kernel:
-            arguments = list(op.body.blocks[0].args)
-    for op, pointer in pointers:
-        where = classes.find(pointer)
-        if not isinstance(op, _STORES) or isinstance(op, tt.DescriptorReduceOp):
-            read.add(where)
-        if not isinstance(op, (*_LOADS, tt.AtomicLoadOp)):
-            written.add(where)
-    places = [classes.find(argument) for argument in arguments]
-    return (
-        [n for n, place in enumerate(places) if place in read],
-        [n for n, place in enumerate(places) if place in written],
-    )
+            sites.append(op)
+    return classes, sites
+
+
+def _positions(kernel: tt.FuncOp, classes: _Classes, chosen: set[SSAValue]) -> list[int]:
+    """Positions of the arguments of `kernel` whose class is among `chosen`."""
+    arguments = kernel.body.blocks[0].args
+    return [n for n, argument in enumerate(arguments) if classes.find(argument) in chosen]
+
+
+def _reads(op: Operation) -> bool:
+    return not isinstance(op, _STORES) or isinstance(op, tt.DescriptorReduceOp)
+
+
+def _writes(op: Operation) -> bool:
+    return not isinstance(op, (*_LOADS, tt.AtomicLoadOp))
 
 
 def pointer_of(op: Operation) -> SSAValue:
@@ -292,8 +294,3 @@ def _successor_operands(op: Operation) -> list[Iterable[SSAValue]]:
     if hasattr(op, "then_arguments"):
         return [op.then_arguments, op.else_arguments]  # pyright: ignore
     return [()] * len(op.successors)
-
-
-def arguments_of(function: tt.FuncOp) -> tuple[BlockArgument, ...]:
-    """The parameters of a function."""
-    return tuple(function.body.blocks[0].args)

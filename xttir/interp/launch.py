@@ -88,8 +88,7 @@ class Launch:
 
     `memory`: every live storage a pointer may legitimately reach besides the arguments' own
     (tables of pointers, `int_to_ptr`); a callable so that it costs nothing when not needed.
-    `source_file`: absolute path of the kernel's file, for reports.
-    `plan_key`: equal keys mean equal modules; compiled plans are cached under it.
+    `plan_key`: equal keys mean the same compiled kernel.
     """
 
     module: ModuleOp
@@ -102,7 +101,6 @@ class Launch:
     constants: dict[str, Any] = field(default_factory=dict)
     memory: Any = None
     plan_key: Any = None
-    allocator: Any = None
     site: Location | None = None
     """The user's line that made the launch."""
     config: str = ""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from xttir.interp.access import Flat, Piece, Strided
+from xttir.interp.affine import reach
 from xttir.interp.shadow import Report, Shadow
 
 _MAX_RECORDS = 20_000
@@ -139,12 +140,7 @@ def _disjoint(lows: np.ndarray, highs: np.ndarray) -> bool:
 def _hulls(piece: Piece, pids: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
     """Programs of `piece` and the byte interval each touches; None where that is not cheap."""
     if type(piece) is Strided:
-        low = high = 0
-        for stride, extent in zip(piece.strides, piece.shape, strict=True):
-            if stride < 0:
-                low += stride * (extent - 1)
-            else:
-                high += stride * (extent - 1)
+        low, high = reach(piece.strides, piece.shape)
         chosen = pids if piece.programs is None or pids.size == 1 else pids[piece.programs]
         if chosen.size != piece.base.size:
             return None

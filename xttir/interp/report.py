@@ -73,9 +73,7 @@ class FaultLog:
         if entry is None or order < entry.order:
             places = locations_of(op)
             if role and places:
-                first = places[0]
-                named = Location(first.file, first.line, first.column, role, first.function)
-                places = (named, *places[1:])
+                places = (places[0].with_role(role), *places[1:])
             fresh = _Entry(
                 kind, order, message, (*places, *others), policy, notes, hint, witness or {}
             )
@@ -109,6 +107,11 @@ class FaultLog:
                 )
             )
         return found
+
+
+def lanes_text(lanes: list[int]) -> str:
+    """ ", lane 3" or ", lanes 0..3, 8", to follow the name of a program."""
+    return f", lane{'s' if len(lanes) > 1 else ''} {ranges_text(lanes)}"
 
 
 def ranges_text(numbers: list[int], limit: int = 4) -> str:

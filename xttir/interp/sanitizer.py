@@ -18,7 +18,7 @@ from xttir.interp.launch import Storage
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Region
 from xttir.interp.ownership import Intervals, Ownership
-from xttir.interp.report import ranges_text
+from xttir.interp.report import lanes_text
 from xttir.interp.shadow import Clocks, Shadow, Tags
 from xttir.interp.taint import Origin
 
@@ -83,14 +83,18 @@ class Sanitizer:
         site = self.site_of[id(op)]
         method = _METHODS[verb]
         key = id(region.storage)
-        report = self._race_reporter(m, op, verb, region)
         if self.clocks is None and key not in self._shadows:
             owner = self._owners.setdefault(key, Ownership())
             if owner.admit(method, piece, m.pids, site, self.batch, self.batch_pids):
                 return
-            del self._owners[key]
-            owner.replay(self.shadow(region), report)
-        getattr(self.shadow(region), method)(piece, m.pids, site, report)
+            owner = self._owners.pop(key)
+        else:
+            owner = None
+        shadow = self.shadow(region)
+        report = self._race_reporter(m, op, verb, region)
+        if owner is not None:
+            owner.replay(shadow, report)
+        getattr(shadow, method)(piece, m.pids, site, report)
 
     def _race_reporter(
         self, m: Machine, op: Operation, verb: str, region: Region
@@ -145,11 +149,7 @@ class Sanitizer:
         places = locations_of(op2)
         others: tuple[Location, ...] = ()
         if places:
-            p = places[0]
-            others = (
-                Location(p.file, p.line, p.column, f"{verb2} by program {second}", p.function),
-                *places[1:],
-            )
+            others = (places[0].with_role(f"{verb2} by program {second}"), *places[1:])
         hint = "nothing orders the two programs: give each its own elements, combine with atomics, "
         hint += "or split the work into two launches"
         if "atomic" in (verb, verb2) and verb != verb2:
@@ -262,6 +262,12 @@ class Sanitizer:
                 f"{'s' if mine.size > 1 else ''}",
             ),
             "start from torch.zeros, or write every element before it is read",
+            pid,
+            {
+                "tensor": region.name,
+                "program": list(m.log.program(pid)),
+                "elements": mine[:8].tolist(),
+            },
         )
 
     def initialised(
@@ -272,25 +278,17 @@ class Sanitizer:
         if lanes is None:
             return
         origin = self.not_written(m, op, verb, region, piece, lanes)
-        pids = np.broadcast_to(piece.spread(m.pids), lanes.shape)[lanes]
-        pid = int(pids.min())
-        at = (piece.offsets()[lanes] - region.base) // region.tensor.dtype.itemsize
-        mine = np.unique(at[pids == pid])
         m.log.report(
             op,
             origin.kind,
             origin.message,
             key=(region.name,),
-            order=(pid,),
+            order=(origin.pid,),
             role=verb,
             others=origin.others,
             notes=origin.notes,
             hint=origin.hint,
-            witness={
-                "tensor": region.name,
-                "program": list(m.log.program(pid)),
-                "elements": mine[:8].tolist(),
-            },
+            witness=origin.witness,
             count=int(lanes.sum()),
         )
 
@@ -404,8 +402,7 @@ def _lanes_text(rows: np.ndarray, shape: tuple[int, ...]) -> str:
     if not shape or rows.size == 0:
         return ""
     if len(shape) == 1:
-        numbers = rows[:, 0].tolist()
-        return f", lane{'s' if len(numbers) > 1 else ''} {ranges_text(numbers)}"
+        return lanes_text(rows[:, 0].tolist())
     spans = [f"{rows[:, k].min()}..{rows[:, k].max()}" for k in range(len(shape))]
     return f", lanes ({', '.join(spans)})"
 

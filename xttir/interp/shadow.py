@@ -19,7 +19,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from xttir.interp.access import Piece, Strided
+from xttir.interp.access import Piece
 from xttir.interp.launch import Storage
 
 
@@ -138,7 +138,7 @@ class Shadow:
             return [piece.scaled(size, self.granule)]
         parts: list[Piece] = []
         for k in range(piece.itemsize // self.granule):
-            parts.append(_shifted(piece, k * self.granule).scaled(size, self.granule))
+            parts.append(piece.moved(k * self.granule).scaled(size, self.granule))
         return parts
 
     def read(self, piece: Piece, pids: np.ndarray, site: int, report: Report) -> None:
@@ -243,11 +243,3 @@ class Shadow:
             same &= (part.read(pair[0], dtype) - 1) >> bits == (mine - 1) >> bits
         if not same.all():
             part.write_where(pair[1], dtype, mine, ~same)
-
-
-def _shifted(piece: Piece, by: int) -> Piece:
-    if isinstance(piece, Strided):
-        return Strided(
-            piece.base + by, piece.strides, piece.shape, piece.itemsize, piece.programs, piece.lo
-        )
-    return type(piece)(piece.at + by, piece.active, piece.itemsize)

@@ -9,7 +9,7 @@ the op where it arose. Nothing here costs anything until the first taint of a ba
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -23,7 +23,7 @@ from xttir.interp.affine import dense
 from xttir.interp.batch import merge, take
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
-from xttir.interp.report import ranges_text
+from xttir.interp.report import lanes_text
 from xttir.interp.types import element_type, shape_of
 
 
@@ -32,7 +32,8 @@ class Origin:
     """Where and why lanes became undefined.
 
     `message` is the report's first line, `why` alone what is wrong with the value; `others` and
-    `notes` are further places and facts, `hint` what to try.
+    `notes` are further places and facts, `hint` what to try. `pid` and `witness` speak of the first
+    program concerned, for reports at the op itself.
     """
 
     op: Operation
@@ -42,6 +43,8 @@ class Origin:
     others: tuple[Location, ...] = ()
     notes: tuple[str, ...] = ()
     hint: str = ""
+    pid: int = 0
+    witness: dict[str, Any] = field(default_factory=dict)
 
 
 class Tainted:
@@ -251,12 +254,11 @@ def report(m: Machine, op: Operation, value: Tainted, bad: np.ndarray, role: str
     mine = rows[pids == pid]
     lanes = ""
     if mine.shape[1] == 2 and bad.shape[1] > 1:
-        lanes = f", lane{'s' if len(mine) > 1 else ''} {ranges_text(mine[:, 1].tolist())}"
+        lanes = lanes_text(mine[:, 1].tolist())
     used = locations_of(op)
     others: tuple[Location, ...] = ()
     if used and op is not origin.op:
-        p = used[0]
-        others = (Location(p.file, p.line, p.column, f"{role} here", p.function),)
+        others = (used[0].with_role(f"{role} here"),)
     m.log.report(
         origin.op,
         origin.kind,

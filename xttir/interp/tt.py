@@ -13,14 +13,13 @@ from xdsl.dialects.builtin import IntegerType
 from xdsl.interpreter import Interpreter, InterpreterFunctions, PythonValues, impl, register_impls
 from xdsl.ir import Attribute, Operation
 
-from xttir.diagnostics import Kind, Unsupported
+from xttir.diagnostics import Kind
 from xttir.dialects import tt
-from xttir.dialects.locations import location_of
 from xttir.interp import affine
 from xttir.interp.affine import Index, dense
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
-from xttir.interp.report import ranges_text
+from xttir.interp.report import lanes_text
 from xttir.interp.types import element_type, numpy_dtype, shape_of, unsigned
 
 INT64 = np.dtype(np.int64)
@@ -240,7 +239,7 @@ def check_condition(
     mine = rows[pids == pid]
     lanes = ""
     if mine.shape[1] == 2:
-        lanes = f", lane{'s' if len(mine) > 1 else ''} {ranges_text(mine[:, 1].tolist())}"
+        lanes = lanes_text(mine[:, 1].tolist())
     m.fault(
         op,
         Kind.ASSERT,
@@ -250,11 +249,6 @@ def check_condition(
         witness={"program": list(m.log.program(pid)), "lanes": mine[:8, 1:].tolist()},
         count=len(rows),
     )
-
-
-def reject(op: Any, what: str) -> Unsupported:
-    """An `Unsupported` located at `op`."""
-    return Unsupported(what, location_of(op))
 
 
 LOWERED: dict[type[Any], Callable[[Any], Lowered]] = {

@@ -13,7 +13,9 @@ import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, impl, register_impls
 from xdsl.ir import Attribute
 
+from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
+from xttir.dialects.locations import location_of
 from xttir.interp import affine
 from xttir.interp.affine import Box, Index, dense
 from xttir.interp.batch import merge, take
@@ -313,9 +315,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         if kind == "add" and d.dtype.kind != "i":
             kind = "fadd"
         if kind not in ("add", "fadd", "min", "max", "and", "or", "xor"):
-            from xttir.interp.tt import reject
-
-            raise reject(op, f"descriptor_reduce {kind}")
+            raise Unsupported(f"descriptor_reduce {kind}", location_of(op))
         atomic_rmw(interp, op, pointer, mask, values, kind, d.dtype, d.block, used=False)
         return ()
 

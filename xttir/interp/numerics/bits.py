@@ -7,8 +7,6 @@ import numpy as np
 
 from xttir.interp.numerics import integer
 
-U32 = np.dtype(np.uint32)
-
 
 def reverse_bits(a: np.ndarray) -> np.ndarray:
     """Bits in reverse order."""
@@ -23,10 +21,6 @@ def reverse_bits(a: np.ndarray) -> np.ndarray:
         a = ((a >> by) & low) | ((a & low) << by)
         shift //= 2
     return a
-
-
-def reverse_bytes(a: np.ndarray) -> np.ndarray:
-    return a.byteswap()
 
 
 def first_set(a: np.ndarray) -> np.ndarray:

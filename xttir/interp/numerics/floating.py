@@ -42,11 +42,6 @@ def negate(a: np.ndarray) -> np.ndarray:
     return np.negative(a)
 
 
-def absolute(a: np.ndarray) -> np.ndarray:
-    """The sign bit cleared, NaN too."""
-    return np.abs(a)
-
-
 def _bits(a: np.ndarray) -> np.ndarray:
     return a.view(_BITS[a.dtype.itemsize])
 

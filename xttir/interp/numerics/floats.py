@@ -71,11 +71,6 @@ FORMATS: dict[np.dtype, Format] = {
 }
 
 
-def is_narrow(dtype: np.dtype) -> bool:
-    """Whether `dtype` is a float type narrower than f32."""
-    return dtype not in (F32, F64)
-
-
 # Widening -----------------------------------------------------------------------------------------
 
 _TABLES: dict[np.dtype, np.ndarray] = {}

@@ -14,8 +14,6 @@ import numpy as np
 from xttir.interp.numerics.blas import matmul
 from xttir.interp.numerics.floats import F32, F64, narrow, widen
 
-BFLOAT16_PARTS = 3
-
 
 def tf32_truncate(a: np.ndarray) -> np.ndarray:
     """f32 with the low 13 bits cleared: what tensor cores read of an f32 operand."""
