@@ -1,0 +1,117 @@
+"""What the meaning of a PTX instruction sees: its operands, memory, barriers, and where events go.
+
+The executor owns groups, memory and the schedule; this is the whole of what a meaning may touch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from xttir.analyses.events import Event, Footprint
+from xttir.diagnostics import Fault, Kind, Policy, Unsupported
+from xttir.interp.ptx.instruction import Ins, Operand, Value
+
+
+@dataclass(slots=True)
+class Task:
+    """An asynchronous operation that was issued. The schedule says when `perform` is called.
+
+    `perform` does the reads, the writes and the signals; when tracing it is called at issue. It must
+    be all array code over the units of the event.
+    """
+
+    event: Event
+    perform: Callable[[], None]
+    done: bool = False
+
+
+class Memory(Protocol):
+    """Byte-addressed memory of the launch, by arrays of addresses, with bounds and knownness.
+
+    All addresses broadcast together to (rows, pieces); `cta` as in `Footprint`.
+    """
+
+    def load(self, footprint: Footprint) -> Value:
+        """uint8 (rows, pieces, size), or UNKNOWN if any byte is. Out of bounds is reported once
+        a step, and reads as zero."""
+        ...
+
+    def store(self, footprint: Footprint, data: Value) -> None:
+        """`data` uint8 broadcastable to (rows, pieces, size); UNKNOWN makes the bytes unknown."""
+        ...
+
+
+class Step(Protocol):
+    """One instruction executed by one group of lanes (guarded-off lanes are already gone)."""
+
+    ins: Ins
+    arch: int
+    lanes: np.ndarray
+    """int32 (n,), launch numbering, ascending."""
+    cta: np.ndarray
+    """int32 (n,): linear block of each lane."""
+    tid: np.ndarray
+    """int32 (n,): linear thread in the block."""
+    tracing: bool
+    """Unknown data: values of tensors need not be computed."""
+    memory: Memory
+
+    # Operands
+    def get(self, operand: Operand, type_: str = "b32") -> Value:
+        """Raw bits of a source (an `Imm` by `type_`, a `Symbol` as address in its own space)."""
+        ...
+
+    def integers(self, operand: Operand, type_: str = "u32") -> np.ndarray:
+        """`get` as int64, sign- or zero-extended by `type_`; unknown stops with `Unsupported`."""
+        ...
+
+    def address(self, operand: Operand) -> np.ndarray:
+        """int64 (n,) or (1,) of a `Mem`: base + offset. Unknown stops, naming the data dependence."""
+        ...
+
+    def put(self, operand: Operand, value: Value) -> None:
+        """Define a register (`Vec`: last axis is the parts; `Sink`: nothing)."""
+        ...
+
+    def put_pending(self, operand: Operand, task: Task) -> Callable[[Value], None]:
+        """Define registers that an asynchronous operation will write; returns what `perform` calls
+        with their values. Using them before the completion was waited for is a fault."""
+        ...
+
+    def shared(self, address: np.ndarray, window: str = "shared::cta") -> tuple[Any, Any]:
+        """(offset int64, block int32) of shared addresses; `shared::cluster` ones name a block."""
+        ...
+
+    # Effects
+    def emit(self, event: Event) -> int:
+        """Append to the trace; returns its index."""
+        ...
+
+    def submit(self, task: Task) -> None:
+        """Emit `task.event` and hand the operation to the schedule."""
+        ...
+
+    def block(self, ready: np.ndarray, what: str) -> bool:
+        """For instructions that may wait, before any effect. True when all lanes of `ready` (bool, n
+        or 1) may go on; else the group is split, the meaning returns at once and is called
+        again."""
+        ...
+
+    def fault(
+        self,
+        kind: Kind,
+        message: str,
+        lanes: np.ndarray | None = None,
+        policy: Policy = Policy.ANY,
+        **more: Any,
+    ) -> Fault:
+        """Report a fault of this instruction (of the lanes given, all by default)."""
+        ...
+
+    def unsupported(self, what: str, hint: str = "") -> Unsupported:
+        """An exception to raise, located at this instruction."""
+        ...
