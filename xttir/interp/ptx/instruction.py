@@ -1,7 +1,7 @@
 """A PTX instruction as the executor sees it: registers are slots, the rest is decoded once.
 
-`xttir.interp.ptx.plan` makes these from the ops of the `ptx` dialect; the functions that give them a
-meaning are registered with `@meaning("family")` and see a `Step` (one instruction, one group).
+`xttir.interp.ptx.plan` makes these from the ops of the `ptx` dialect; the functions that give them
+a meaning are registered with `@meaning("family")` and see a `Step` (one instruction, one group).
 """
 
 from __future__ import annotations

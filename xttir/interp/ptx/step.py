@@ -20,8 +20,8 @@ from xttir.interp.ptx.instruction import Ins, Operand, Value
 class Task:
     """An asynchronous operation that was issued. The schedule says when `perform` is called.
 
-    `perform` does the reads, the writes and the signals; when tracing it is called at issue. It must
-    be all array code over the units of the event.
+    `perform` does the reads, the writes and the signals; when tracing it is called at issue. It
+    must be all array code over the units of the event.
     """
 
     event: Event
@@ -70,7 +70,7 @@ class Step(Protocol):
         ...
 
     def address(self, operand: Operand) -> np.ndarray:
-        """int64 (n,) or (1,) of a `Mem`: base + offset. Unknown stops, naming the data dependence."""
+        """int64 (n,) or (1,) of a `Mem`: base + offset. Unknown stops the trace, saying why."""
         ...
 
     def put(self, operand: Operand, value: Value) -> None:
@@ -96,8 +96,8 @@ class Step(Protocol):
         ...
 
     def block(self, ready: np.ndarray, what: str) -> bool:
-        """For instructions that may wait, before any effect. True when all lanes of `ready` (bool, n
-        or 1) may go on; else the group is split, the meaning returns at once and is called
+        """For instructions that may wait, before any effect. True when all lanes of `ready` (bool,
+        n or 1) may go on; else the group is split, the meaning returns at once and is called
         again."""
         ...
 
