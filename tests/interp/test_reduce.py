@@ -21,8 +21,11 @@ FLOAT_NAMES = ["addf", "mulf", "maximumf", "minimumf", "maxnumf", "minnumf"]
 INT_NAMES = [n for n in fold.ELEMENTWISE if n not in FLOAT_NAMES]
 
 
-def halving(row: list, f) -> object:
+def in_order(row: list, f) -> object:
     """The documented order, on Python values."""
+    while len(row) >= 1024 and len(row) % 8 == 0:
+        size = len(row) // 8
+        row = [fold_left(f, row[i::size]) for i in range(size)]
     while len(row) > 1:
         half, start = len(row) // 2, len(row) - len(row) // 2
         row = [f(row[i], row[start + i]) for i in range(half)] + row[half:start]
@@ -39,19 +42,19 @@ def data(name: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
     return x
 
 
-@given(st.integers(1, 40), st.integers(0, 1000))
-def test_sum_is_a_halving_tree(n: int, seed: int):
+@given(st.integers(1, 40) | st.sampled_from([1000, 1024, 1028, 2048, 8192]), st.integers(0, 1000))
+def test_order_of_a_sum(n: int, seed: int):
     row = np.random.default_rng(seed).standard_normal(n).astype(np.float32)
     (got,) = reduce_values((row[None],), 1, fold.combine_of("addf"), "addf")
     assert got.shape == (1,)
-    assert got[0] == halving(list(row), operator.add)
+    assert got[0] == in_order(list(row), operator.add)
 
 
 @pytest.mark.parametrize("name", list(fold.ELEMENTWISE))
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [((3, 8), 1), ((2, 256), 1), ((5, 16, 4), 1), ((5, 4, 16), 2), ((70, 3, 8), 2), ((2, 7), 1),
-     ((2, 1), 1), ((1, 130, 2), 1)],
+     ((2, 1), 1), ((1, 130, 2), 1), ((3, 2048), 1), ((2, 1024, 3), 1), ((2, 3, 8192), 2)],
 )  # fmt: skip
 def test_named_reductions_and_scans_equal_the_generic_ones(name, shape, axis):
     x = data(name, shape, 1)
@@ -64,6 +67,19 @@ def test_named_reductions_and_scans_equal_the_generic_ones(name, shape, axis):
             (fast,) = scan_values((x,), axis, combine, reverse, name)
             (slow,) = scan_values((x,), axis, combine, reverse)
             assert same(fast, slow)
+
+
+@pytest.mark.parametrize("name", ["addf", "mulf"])
+@pytest.mark.parametrize("n", [64, 1024, 8192])
+def test_order_does_not_depend_on_strides(name: str, n: int):
+    x = 1 + 0.01 * np.random.default_rng(n).standard_normal((3, n, 2)).astype(np.float32)
+    combine = fold.combine_of(name)
+    (expected,) = reduce_values((x,), 1, combine)
+    reversed_ = np.ascontiguousarray(x[:, ::-1])[:, ::-1]
+    rows = np.ascontiguousarray(x.transpose(0, 2, 1)).transpose(0, 2, 1)
+    columns = np.ascontiguousarray(x.transpose(1, 2, 0)).transpose(2, 0, 1)
+    for laid_out in (x, reversed_, rows, rows[::-1][::-1], columns):
+        assert same(reduce_values((laid_out,), 1, combine, name)[0], expected)
 
 
 @pytest.mark.parametrize("name", fold.SELECTIONS)
@@ -109,8 +125,9 @@ def test_scan_of_an_associative_function_that_does_not_commute(n: int, reverse: 
             assert (got[0][p, at], got[1][p, at]) == wrapped
 
 
-def test_a_row_of_equal_elements_is_combined_as_such():
-    x = np.broadcast_to(np.array([[[0.1], [3.3]]], np.float32), (1, 2, 64))
+@pytest.mark.parametrize("n", [64, 4096])
+def test_a_row_of_equal_elements_is_combined_as_such(n: int):
+    x = np.broadcast_to(np.array([[[0.1], [3.3]]], np.float32), (1, 2, n))
     full = np.ascontiguousarray(x)
     for name in ("addf", None):
         (lazy,) = reduce_values((x,), 2, fold.combine_of("addf"), name)
@@ -126,7 +143,9 @@ def test_repeated_axes_stay_repeated():
 
 
 @given(
-    st.sampled_from(list(fold.ELEMENTWISE)), st.integers(1, 6), st.sampled_from([1, 2, 8, 64, 256])
+    st.sampled_from(list(fold.ELEMENTWISE)),
+    st.integers(1, 6),
+    st.sampled_from([1, 2, 8, 64, 256, 2048]),
 )
 def test_one_program_at_a_time_or_together(name: str, programs: int, n: int):
     x = data(name, (programs, n, 3), n)

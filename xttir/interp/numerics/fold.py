@@ -1,9 +1,9 @@
 """Reductions and scans of arrays in a fixed order, along one axis and independent of all others.
 
-`reduce` pairs element i with element i + ceil(n/2), then does the same with what remains: a halving
-tree. `scan` combines neighbours, scans the n/2 results, and fills in the elements between
-(Brent and Kung's parallel prefix). Both take any associative function of several arrays; names of
-the usual functions choose faster code with the same bits. Integer results do not depend on order.
+`reduce` combines eight equal parts of a long row in turn, as a thread does with its registers; what
+is left pairs element i with element i + ceil(n/2), then does the same again: a halving tree. `scan`
+goes in doubling steps. Both take any associative function of several arrays; names of the usual
+functions choose faster code with the same bits. Integer results do not depend on order.
 """
 
 from __future__ import annotations
@@ -46,6 +46,10 @@ SELECTIONS = tuple(
 )
 """Functions of a value and its index, as `tl.argmax` and `tl.argmin` make them."""
 
+# A row of so many elements or more is combined in so many parts, one after the other.
+_LONG = 1024
+_PARTS = 8
+
 # Where a row is this short, pairs of whole columns are combined instead of parts of rows.
 _SHORT = 16
 
@@ -80,10 +84,20 @@ def _apply(
     return [np.broadcast_to(r, left[0].shape) for r in results]
 
 
+def _is_long(n: int) -> bool:
+    return n >= _LONG and n % _PARTS == 0
+
+
 def reduce_any(arrays: Sequence[np.ndarray], axis: int, combine: Combine) -> Arrays:
     """Reduce along `axis` by any associative and commutative `combine`; the axis goes away."""
     parts = _rows_second(arrays, axis)
     n = parts[0].shape[1]
+    while _is_long(n):
+        n //= _PARTS
+        done = [p[:, :n] for p in parts]
+        for start in range(n, _PARTS * n, n):
+            done = _apply(combine, done, [p[:, start : start + n] for p in parts])
+        parts = done
     while n > 1:
         half, start = n // 2, n - n // 2
         done = _apply(combine, [p[:, :half] for p in parts], [p[:, start:n] for p in parts])
@@ -97,6 +111,11 @@ def reduce_any(arrays: Sequence[np.ndarray], axis: int, combine: Combine) -> Arr
 def reduce_equal(arrays: Sequence[np.ndarray], n: int, axis: int, combine: Combine) -> Arrays:
     """What `reduce_any` gives for n (a power of two) equal elements; `axis` has size 1 here."""
     arrays = _rows_second(arrays, axis)
+    while _is_long(n):
+        element = arrays
+        for _ in range(1, _PARTS):
+            arrays = _apply(combine, arrays, element)
+        n //= _PARTS
     while n > 1:
         arrays = _apply(combine, arrays, arrays)
         n //= 2
@@ -137,11 +156,13 @@ def _scan_rows(parts: Sequence[np.ndarray], combine: Combine) -> list[np.ndarray
 
 
 def _tree(a: np.ndarray, axis: int, f: Callable[[np.ndarray, np.ndarray], np.ndarray]):
-    """The halving tree of an elementwise `f`, without flattening."""
+    """What `reduce_any` does, with an elementwise `f` and without flattening."""
+    function = _UFUNCS.get(id(f)) if a.dtype in (F32, F64) else None
+    while _is_long(a.shape[axis]):
+        a = _in_parts(a, axis, f, function)
     n = a.shape[axis]
     before: tuple[slice, ...] = (slice(None),) * axis
-    function = _UFUNCS.get(id(f))
-    if function is not None and a.dtype in (F32, F64):
+    if function is not None:
         a, n = _halved(a, axis, function)
     while n > 1:
         if n <= _SHORT and axis == a.ndim - 1 and axis > 0 and a.size > 8 * n:
@@ -153,6 +174,25 @@ def _tree(a: np.ndarray, axis: int, f: Callable[[np.ndarray, np.ndarray], np.nda
             done = np.concatenate([done, a[(*before, slice(half, start))]], axis)
         a, n = done, start
     return np.squeeze(a, axis)
+
+
+def _in_parts(
+    a: np.ndarray,
+    axis: int,
+    f: Callable[[np.ndarray, np.ndarray], np.ndarray],
+    function: np.ufunc | None,
+) -> np.ndarray:
+    """The parts of rows combined in turn; `function` is what `f` is here, if it is a ufunc."""
+    shape = (*a.shape[:axis], _PARTS, a.shape[axis] // _PARTS, *a.shape[axis + 1 :])
+    parts = np.moveaxis(a.reshape(shape), axis, 0)
+    if function is np.add:  # its own start, 0, would lose a sum of -0
+        return np.add.reduce(parts, axis=0, initial=-0.0)
+    if function is not None:
+        return function.reduce(parts, axis=0)
+    done = parts[0]
+    for part in parts[1:]:
+        done = f(done, part)
+    return done
 
 
 def _halved(a: np.ndarray, axis: int, function: np.ufunc) -> tuple[np.ndarray, int]:
