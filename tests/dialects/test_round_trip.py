@@ -51,6 +51,7 @@ def test_own_text_reads_back(path: Path) -> None:
 )
 def test_triton_reads_our_text(path: Path, oracle: Oracle) -> None:
     text = path.read_text()
+    oracle.need(text)
     module = parse_module(text, path.name)
     want = normal(oracle.parse(text))
     assert want is not None
@@ -82,6 +83,7 @@ def test_triton_3_8_gives_the_same_module_as_3_9() -> None:
 @pytest.mark.parametrize("path", CORPUS_PARAMS)
 def test_corpus(path: Path, oracle: Oracle) -> None:
     text = path.read_text()
+    oracle.need(text)
     module = parse_module(text, path.name)
     ours = oracle.parse_with_locations(printed(module, locations=True))
     assert ours is not None

@@ -59,9 +59,11 @@ def test_verdict(verdict: str, message: str, ops: str) -> None:
 
 
 def test_triton_agrees(oracle: Oracle) -> None:
+    known = [(verdict, ops) for verdict, _, ops in CASES if oracle.knows(ops)]
+    assert len(known) > 0.9 * len(CASES)
     different = [
         ops
-        for verdict, _, ops in CASES
+        for verdict, ops in known
         if (oracle.parse(module(ops)) is None) != (verdict == "reject")
     ]
     assert different == []

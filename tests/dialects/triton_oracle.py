@@ -10,6 +10,11 @@ from typing import Any
 
 import pytest
 
+SINCE_3_9 = re.compile(
+    r"cachePolicy|tt\.(cache_policy|atomic_load|atomic_store|atomic_poll|approx_divf|grid_dependency)"
+)
+"""What Triton 3.8 does not read: see `xttir/dialects/tt/versions.py`."""
+
 
 class Oracle:
     """Parses MLIR text with the installed Triton."""
@@ -18,6 +23,17 @@ class Oracle:
         libtriton = pytest.importorskip("triton._C.libtriton", reason="Triton is not installed")
         self._ir = libtriton.ir
         self._nvidia = getattr(libtriton, "nvidia", None)
+        self._release = _release()
+
+    def knows(self, text: str) -> bool:
+        """Whether the installed release has all that `text` uses; if not it can be no judge."""
+        return self._release >= (3, 9) or not SINCE_3_9.search(text)
+
+    def need(self, text: str) -> None:
+        """Skip the test where the installed release cannot judge `text`."""
+        if not self.knows(text):
+            release = ".".join(map(str, self._release))
+            pytest.skip(f"Triton {release} does not read what 3.9 added")
 
     def _context(self) -> Any:
         context = self._ir.context()
@@ -51,6 +67,13 @@ class Oracle:
             os.close(saved)
             os.close(sink)
             os.unlink(file.name)
+
+
+def _release() -> tuple[int, int]:
+    import triton
+
+    major, minor, *_ = triton.__version__.split(".")
+    return int(major), int(minor)
 
 
 def normal(text: str | None) -> str | None:
