@@ -5,8 +5,8 @@ The executor owns groups, memory and the schedule; this is the whole of what a m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
@@ -21,12 +21,16 @@ class Task:
     """An asynchronous operation that was issued. The schedule says when `perform` is called.
 
     `perform` does the reads, the writes and the signals; when tracing it is called at issue. It
-    must be all array code over the units of the event.
+    must be all array code over the units of the event. The tasks in `after` are performed before
+    it (pipelines, what a commit covers); they may hold further ones. `result` is what `perform`
+    leaves for later tasks of the pipeline.
     """
 
     event: Event
     perform: Callable[[], None]
     done: bool = False
+    after: list[Task] = field(default_factory=list)
+    result: Any = None
 
 
 class Memory(Protocol):
@@ -59,6 +63,11 @@ class Step(Protocol):
     tracing: bool
     """Unknown data: values of tensors need not be computed."""
     memory: Memory
+    threads_per_cta: int
+    ctas_per_cluster: int
+    """The rank of a block in its cluster is `cta % ctas_per_cluster`."""
+    state: dict[str, Any]
+    """Of the launch: what families keep from one instruction to the next (tensor memory, groups)."""
 
     # Operands
     def get(self, operand: Operand, type_: str = "b32") -> Value:
@@ -77,9 +86,35 @@ class Step(Protocol):
         """Define a register (`Vec`: last axis is the parts; `Sink`: nothing)."""
         ...
 
-    def put_pending(self, operand: Operand, task: Task) -> Callable[[Value], None]:
+    def put_pending(
+        self, operand: Operand, task: Task, policy: Policy = Policy.ANY
+    ) -> Callable[[Value], None]:
         """Define registers that an asynchronous operation will write; returns what `perform` calls
-        with their values. Using them before the completion was waited for is a fault."""
+        with their values. Using them before `finish` was called for the task is a fault of that
+        policy (a `race`)."""
+        ...
+
+    def pending(self, operand: Operand) -> list[Task]:
+        """The unfinished operations that write registers of `operand`, in order of issue. Unlike
+        `get` this is no use of them."""
+        ...
+
+    def hold(self, operand: Operand, task: Task) -> None:
+        """The operation reads these registers later: until `finish`, writing them is a fault."""
+        ...
+
+    def finish(self, tasks: Iterable[Task]) -> None:
+        """These lanes have waited for the completion of `tasks`: perform what is not done yet; the
+        registers that they write or hold are ordinary ones from here on, for these lanes."""
+        ...
+
+    def fence_registers(self) -> None:
+        """wgmma.fence: what these lanes have written so far may be used by wgmma."""
+        ...
+
+    def unfenced(self, operand: Operand) -> bool:
+        """Whether a register of `operand` was written by anything but a pending operation since
+        the last `fence_registers` of these lanes (or there was none)."""
         ...
 
     def shared(self, address: np.ndarray, window: str = "shared::cta") -> tuple[Any, Any]:
@@ -93,6 +128,15 @@ class Step(Protocol):
 
     def submit(self, task: Task) -> None:
         """Emit `task.event` and hand the operation to the schedule."""
+        ...
+
+    def complete_tx(self, address: np.ndarray, cta: np.ndarray, bytes_: np.ndarray) -> None:
+        """For `perform`: count bytes on mbarriers (broadcast together; negative addresses: none).
+        No event: the `ByBytes` of the operation says it."""
+        ...
+
+    def arrive(self, address: np.ndarray, cta: np.ndarray) -> None:
+        """For `perform`: the arrivals (one each) of an `Arrive` that is not by "thread"."""
         ...
 
     def block(self, ready: np.ndarray, what: str) -> bool:
