@@ -67,7 +67,7 @@ class Step(Protocol):
     ctas_per_cluster: int
     """The rank of a block in its cluster is `cta % ctas_per_cluster`."""
     state: dict[str, Any]
-    """Of the launch: what families keep from one instruction to the next (tensor memory, groups)."""
+    """Of the launch: what families keep between instructions (tensor memory, groups)."""
 
     # Operands
     def get(self, operand: Operand, type_: str = "b32") -> Value:
