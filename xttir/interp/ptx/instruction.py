@@ -126,6 +126,13 @@ class Ins:
         return modifier in self.modifiers
 
 
+def lanes_together(ins: Ins) -> int:
+    """How many neighbouring lanes must execute an instruction together: 1, 32 or 128."""
+    if ins.name.startswith("wgmma."):
+        return 128
+    return 32 if "aligned" in ins.modifiers else 1
+
+
 Meaning = Callable[["Step"], None]
 MEANINGS: dict[str, Meaning] = {}
 

@@ -48,6 +48,10 @@ class Memory(Protocol):
         """`data` uint8 broadcastable to (rows, pieces, size); UNKNOWN makes the bytes unknown."""
         ...
 
+    def check(self, footprint: Footprint) -> None:
+        """What `load` reports (bounds, bytes never written), without the data."""
+        ...
+
 
 class Step(Protocol):
     """One instruction executed by one group of lanes (guarded-off lanes are already gone)."""
@@ -63,6 +67,8 @@ class Step(Protocol):
     tracing: bool
     """Unknown data: values of tensors need not be computed."""
     memory: Memory
+    ctas: int
+    """Blocks of the launch; `cta` is below."""
     threads_per_cta: int
     ctas_per_cluster: int
     """The rank of a block in its cluster is `cta % ctas_per_cluster`."""
@@ -137,6 +143,19 @@ class Step(Protocol):
 
     def arrive(self, address: np.ndarray, cta: np.ndarray) -> None:
         """For `perform`: the arrivals (one each) of an `Arrive` that is not by "thread"."""
+        ...
+
+    def add_pending(self, address: np.ndarray, cta: np.ndarray) -> None:
+        """cp.async.mbarrier.arrive without .noinc: one more arrival is pending. No event."""
+        ...
+
+    def read_map(self, address: np.ndarray) -> tuple[Value, bool]:
+        """The tensor maps at generic addresses (rows,): uint8 (rows, 128), and whether they lie in
+        global memory (else in parameters or constants, which nobody writes)."""
+        ...
+
+    def assume(self, text: str) -> None:
+        """Add to `Trace.assumptions` (once)."""
         ...
 
     def block(self, ready: np.ndarray, what: str) -> bool:
