@@ -107,6 +107,8 @@ class Launch:
     """The autotuner's configuration being run, or ""."""
     tuning: tuple[str, ...] | None = None
     """While configurations are tried: the arguments that the tuner resets or restores."""
+    compiled: Any = None
+    """What the frontend compiled the module from, for who wants the device code."""
 
 
 @dataclass

@@ -19,6 +19,7 @@ from xttir.frontends.launch_description.spec import (
     Tolerance,
 )
 from xttir.frontends.launch_description.values import Difference, compare, materialise, reference
+from xttir.frontends.launch_description.write import dump, to_dict
 
 __all__ = [
     "DTYPES",
@@ -35,9 +36,11 @@ __all__ = [
     "Tolerance",
     "compare",
     "dtype",
+    "dump",
     "from_dict",
     "load",
     "materialise",
     "reference",
     "schema",
+    "to_dict",
 ]

@@ -146,6 +146,7 @@ class Launcher:
             site=site.location(),
             config=site.config,
             tuning=site.tuning,
+            compiled=self,
         )
 
     def _check_grid(self, grid: tuple[int, int, int], site: Site) -> None:
