@@ -24,6 +24,7 @@ NEW: dict[str, Callable[[], Dialect]] = {
     "ttg": _named("ttg", "TTG"),
     "ttng": _named("ttng", "TTNG"),
     "gluon": _named("gluon", "GLUON"),
+    "ptx": _named("ptx", "PTX"),
 }
 """Dialects that xDSL does not have, by name."""
 
