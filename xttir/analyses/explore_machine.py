@@ -1,0 +1,632 @@
+"""The states of a small asynchronous program, and what one step does to them.
+
+Barriers are their counters, agents are positions, copies in flight are a set. Beside them each
+agent carries what it *knows*: the accesses whose effects are ordered before whatever it does next.
+Arrivals hand knowledge to the phase, a wait takes what completed phases hold, a fence for the
+async proxy marks what is known so far (digest 10.3, 10.5 and 10.7, applied to one schedule after
+another and never to a graph). An access that conflicts with one made and not known is a race.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from xttir.analyses.events import Scope, Sem
+from xttir.analyses.explore_program import ACQUIRING, RELEASING, Do, Part, Program, Step, bits
+from xttir.diagnostics import Kind
+
+LIMIT = (1 << 20) - 1
+"""Of an mbarrier's arrivals and bytes."""
+NO_BARRIER = None
+Bar = tuple[int, int, int, int, int, int, int, int, int]
+"""phase, expected, pending, tx, knowledge of the phase (and of far arrivals), of those before."""
+State = tuple
+Move = tuple[int, int]
+"""(agent, step), or (-1, signal): the bytes or the arrival land."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A fault of one schedule. `places`: (lane, index of the event in the trace), the later first;
+    `moves` lead to it from the start."""
+
+    kind: Kind
+    message: str
+    places: tuple[tuple[int, int], ...]
+    moves: tuple[Move, ...] = ()
+
+
+class World:
+    """One state, to be stepped. `freeze` gives it as a hashable value."""
+
+    __slots__ = (
+        "acquired",
+        "flying",
+        "found",
+        "known",
+        "log",
+        "made",
+        "note",
+        "objs",
+        "pcs",
+        "program",
+        "released",
+        "trapped",
+    )
+
+    def __init__(self, program: Program, note: Callable[[Move, int, bool], str | None]):
+        """`note(move, phase, firm)` hears in which phase an update or wait takes part (or, not
+        firm, a test that failed would have); it answers with what is wrong with that."""
+        self.program = program
+        self.note = note
+        agents = len(program.steps)
+        self.pcs = [0] * agents
+        self.known = [0] * agents
+        self.released = [0] * agents
+        self.acquired = [0] * agents
+        self.flying = 0
+        self.made = 0
+        self.objs: list = [_START.get(t.kind) for t in program.things]
+        self.found: list[Finding] = []
+        self.log: list[Move] = []
+        self.trapped = False
+
+    def freeze(self) -> State:
+        state = (tuple(self.pcs), tuple(self.known), self.flying, self.made, tuple(self.objs))
+        if self.program.relaxed:
+            return (*state, tuple(self.released), tuple(self.acquired))
+        return state
+
+    def thaw(self, state: State) -> None:
+        self.pcs, self.known = list(state[0]), list(state[1])
+        self.flying, self.made, self.objs = state[2], state[3], list(state[4])
+        if self.program.relaxed:
+            self.released, self.acquired = list(state[5]), list(state[6])
+        self.found, self.log, self.trapped = [], [], False
+
+    # Who can go -----------------------------------------------------------------------------------
+
+    def step_of(self, agent: int) -> Step | None:
+        steps, pc = self.program.steps[agent], self.pcs[agent]
+        return steps[pc] if pc < len(steps) else None
+
+    def gone(self, agent: int) -> bool:
+        """The agent has exited."""
+        steps = self.program.steps[agent]
+        return self.pcs[agent] == len(steps) and bool(steps) and steps[-1].do is Do.EXIT
+
+    def dead(self, cta: int) -> bool:
+        """All threads of the block have exited: its shared memory is no more."""
+        mine = [a for a, c in enumerate(self.program.cta_of_agent) if c == cta]
+        return bool(mine) and all(self.gone(a) for a in mine)
+
+    def enabled(self, agent: int) -> bool:
+        step = self.step_of(agent)
+        if step is None:
+            return False
+        do = step.do
+        if do is Do.WAIT:
+            return step.flag or all(self._passes(b, p) for b, p, _ in step.items)
+        if do is Do.COLLECT:
+            return not step.mask & ((1 << self.program.n) - 1) & ~self.made
+        if do is Do.MEET:
+            return not self.objs[step.items[0][0]][4] >> agent & 1
+        if do is Do.CLUSTER_WAIT:
+            thing, number = step.items[0]
+            return self.objs[thing][0] >= number
+        if do is Do.STRONG and step.flag:
+            return step.observed < 0 or self._written(step)
+        if do is Do.ALLOC:
+            thing, base, columns = step.items[0]
+            return all(b >= base + columns or base >= b + c for b, c in self.objs[thing])
+        return True
+
+    def landable(self) -> list[int]:
+        return [s for s in bits(self.flying) if not self.program.signals[s].after & self.flying]
+
+    def _passes(self, barrier: int, parity: int) -> bool:
+        bar = self.objs[barrier]
+        return bar is None or bar[0] & 1 != parity
+
+    def _written(self, step: Step) -> bool:
+        """The write that a spinning read waits for has been made."""
+        overlap = 0
+        for p in step.parts:
+            overlap |= p.granules
+        return any(
+            p.event == step.observed
+            and p.writes
+            and p.granules & overlap
+            and self.made >> p.index & 1
+            for p in self.program.parts
+        )
+
+    # Moves ----------------------------------------------------------------------------------------
+
+    def go(self, agent: int) -> None:
+        """The agent's next step, which is enabled."""
+        pc = self.pcs[agent]
+        step = self.program.steps[agent][pc]
+        move = (agent, pc)
+        self.log.append(move)
+        if step.do is Do.MEET:
+            self._meet(agent, step, move)
+            return
+        self.pcs[agent] = pc + 1
+        _DO[step.do](self, agent, step, move)
+
+    def land(self, signal: int) -> None:
+        """Bytes of a copy, all that are left, or a deferred arrival."""
+        s = self.program.signals[signal]
+        move = (-1, signal)
+        self.log.append(move)
+        self.flying &= ~(1 << signal)
+        place = (s.lane, s.event)
+        bar = self._barrier(s.barrier, place, None)
+        if bar is None:
+            return
+        self._noted(move, bar[0], s.barrier, place)
+        cur = bar[4] | s.publishes
+        if s.bytes:
+            bar = (*bar[:3], bar[3] - s.bytes, cur, *bar[5:])
+        else:
+            bar = (*bar[:2], bar[2] - 1, bar[3], cur, *bar[5:])
+        self._put(s.barrier, bar, place)
+
+    def local(self) -> None:
+        """Run all steps whose order with others makes no difference."""
+        steps, pcs = self.program.steps, self.pcs
+        again = True
+        while again and not self.trapped:
+            again = False
+            for agent, mine in enumerate(steps):
+                while (
+                    pcs[agent] < len(mine) and not mine[pcs[agent]].objects and self.enabled(agent)
+                ):
+                    again = True
+                    self.go(agent)
+                    if self.trapped:
+                        return
+
+    def find(self, kind: Kind, message: str, *places: tuple[int, int]) -> None:
+        self.found.append(Finding(kind, message, places))
+
+    def _noted(
+        self, move: Move, phase: int, barrier: int, place: tuple[int, int], firm: bool = True
+    ) -> None:
+        """An update or wait takes part in a phase. `firm` False: a test that failed."""
+        wrong = self.note(move, phase, firm)
+        if wrong:
+            self.find(Kind.PHASE, f"{self._name(barrier)}: {wrong}", place)
+
+    def _name(self, thing: int) -> str:
+        t = self.program.things[thing]
+        return f"{t.kind} {t.address} of block {t.cta}"
+
+    # Accesses -------------------------------------------------------------------------------------
+
+    def _check(self, agent: int, step: Step, known: int) -> None:
+        """Races of the accesses of `step` with those made."""
+        n = self.program.n
+        missing = step.need & (self.made | self.made << n) & ~known
+        if missing:
+            for part in step.parts:
+                for bit in bits(self.program.needs[part.index] & missing):
+                    other = self.program.parts[bit % n]
+                    kind = Kind.RACE if bit < n or not known >> bit - n & 1 else Kind.PROXY
+                    self._race(kind, step, part, other)
+        for part in step.parts:
+            for writers in self.program.writers.get(part.index, ()):
+                if not writers & self.made:
+                    self.find(
+                        Kind.UNINITIALIZED,
+                        "reads shared memory that nobody has written",
+                        (step.lanes[0], step.event),
+                    )
+                    break
+
+    def _race(self, kind: Kind, step: Step, part: Part, other: Part) -> None:
+        lanes = self.program.lanes[(other.agents & -other.agents).bit_length() - 1]
+        words = "is not ordered after" if kind is Kind.RACE else "lacks a proxy fence after"
+        self.find(
+            kind,
+            f"{part.mode} of {part.space} {words} the {other.mode} of event {other.event}",
+            (step.lanes[0], step.event),
+            (lanes[0], other.event),
+        )
+
+    def _reaches(self, step: Step) -> None:
+        """Shared memory of blocks that are gone, and words that hold a live barrier."""
+        place = (step.lanes[0], step.event)
+        for cta in {p.cta for p in step.parts if p.cta >= 0}:
+            if self.dead(cta):
+                self.find(Kind.LIFETIME, f"block {cta} has exited", place)
+        for barrier in step.barriers:
+            if self.objs[barrier] is not None:
+                self.find(Kind.LIFETIME, f"touches the live {self._name(barrier)}", place)
+
+    def _nothing(self, agent: int, step: Step, move: Move) -> None:
+        pass
+
+    def _touch(self, agent: int, step: Step, move: Move) -> None:
+        self._reaches(step)
+        self._check(agent, step, self.known[agent])
+        self.made |= step.bits
+        self.known[agent] |= step.bits
+
+    def _strong(self, agent: int, step: Step, move: Move) -> None:
+        places = [o for o in bits(step.objects) if self.program.things[o].kind == "place"]
+        reads = any(not p.writes or p.mode == "read-modify-write" for p in step.parts)
+        writes = any(p.writes for p in step.parts)
+        for place in places:
+            if reads and self.objs[place]:
+                if step.sem in ACQUIRING:
+                    self.known[agent] |= self.objs[place]
+                else:
+                    self.acquired[agent] |= self.objs[place]
+        self._touch(agent, step, move)
+        if writes:
+            gives = self.known[agent] if step.sem in RELEASING else self.released[agent]
+            for place in places:
+                self.objs[place] = gives | (self.objs[place] if reads else 0)
+
+    def _issue(self, agent: int, step: Step, move: Move) -> None:
+        known = self.known[agent]
+        if step.unit >= 0:
+            came, gathered = self.objs[step.unit]
+            came, known = came | 1 << agent, gathered | known
+            self.objs[step.unit] = (came, known)
+            if came != self.program.things[step.unit].agents:
+                return
+        self._reaches(step)
+        self._check(agent, step, known)
+        self.made |= step.bits
+        self._send(step, known)
+
+    def _send(self, step: Step, known: int) -> None:
+        self.flying |= step.signals
+        for s in bits(step.signals):
+            signal = self.program.signals[s]
+            if self._barrier(signal.barrier, (signal.lane, signal.event), known) is None:
+                self.flying &= ~(1 << s)
+            elif signal.bytes:
+                self._early(signal.barrier, (signal.lane, signal.event))
+
+    def _collect(self, agent: int, step: Step, move: Move) -> None:
+        self.known[agent] |= step.mask
+
+    def _proxy(self, agent: int, step: Step, move: Move) -> None:
+        self.known[agent] |= (self.known[agent] & step.mask) << self.program.n
+
+    def _fence(self, agent: int, step: Step, move: Move) -> None:
+        if not self.program.relaxed:
+            return
+        if step.kind == "mbarrier_init":
+            self.released[agent] |= self.known[agent] & self.program.inits
+            return
+        if step.sem in ACQUIRING:
+            self.known[agent] |= self.acquired[agent]
+        if step.sem in RELEASING:
+            self.released[agent] |= self.known[agent]
+
+    # mbarriers ------------------------------------------------------------------------------------
+
+    def _barrier(self, barrier: int, place: tuple[int, int], known: int | None) -> Bar | None:
+        """The barrier, if it can be used; `known`: of the thread that uses it."""
+        thing = self.program.things[barrier]
+        if (known is None or thing.cta in self.program.remote) and self.dead(thing.cta):
+            if self.program.cta_of_agent[self.program.agent_of[place[0]]] != thing.cta:
+                self.find(Kind.LIFETIME, f"block {thing.cta} has exited", place)
+            return None
+        bar = self.objs[barrier]
+        if bar is None:
+            self.find(Kind.LIFETIME, f"{self._name(barrier)} is not initialised", place)
+            self.trapped = True
+            return None
+        if known is not None and not known >> bar[8] & 1:
+            init = self.program.parts[bar[8]]
+            lane = self.program.lanes[(init.agents & -init.agents).bit_length() - 1][0]
+            self.find(
+                Kind.RACE,
+                f"the initialisation of {self._name(barrier)} is not ordered before its use",
+                place,
+                (lane, init.event),
+            )
+        return bar
+
+    def _put(self, barrier: int, bar: Bar, place: tuple[int, int]) -> None:
+        phase, expected, pending, tx, cur, far, done, done_far, init = bar
+        if pending < 0 or abs(tx) > LIMIT:
+            what = "more arrivals than expected" if pending < 0 else "too many bytes outstanding"
+            self.find(Kind.PHASE, f"{self._name(barrier)}: {what} in phase {phase}", place)
+            self.trapped = True
+            return
+        if pending == 0 and tx == 0:
+            bar = (phase + 1, expected, expected, 0, 0, 0, done | cur, done_far | far, init)
+        self.objs[barrier] = bar
+        self._early(barrier, place)
+
+    def _early(self, barrier: int, place: tuple[int, int]) -> None:
+        """All arrivals are in and some bytes of the copies in flight would complete the phase."""
+        bar = self.objs[barrier]
+        if bar is None or bar[2] or bar[3] <= 0:
+            return
+        sizes = [
+            self.program.signals[s].bytes for s in bits(self.flying & self.program.flights[barrier])
+        ]
+        if bar[3] < sum(sizes) and _can_land(sizes, bar[3]):
+            self.find(
+                Kind.PHASE,
+                f"{self._name(barrier)}: phase {bar[0]} can complete after {bar[3]} of the"
+                f" {sum(sizes)} bytes in flight",
+                place,
+            )
+
+    def _init(self, agent: int, step: Step, move: Move) -> None:
+        place = (step.lanes[0], step.event)
+        self._check(agent, step, self.known[agent])
+        self.made |= step.bits
+        self.known[agent] |= step.bits
+        for barrier, count, part in step.items:
+            if self.objs[barrier] is not None:
+                self.find(Kind.LIFETIME, f"{self._name(barrier)} is initialised again", place)
+            if not 1 <= count <= LIMIT:
+                self.find(Kind.PHASE, f"{self._name(barrier)} expects {count} arrivals", place)
+                self.trapped = True
+            self.objs[barrier] = (0, count, count, 0, 0, 0, 0, 0, part)
+
+    def _inval(self, agent: int, step: Step, move: Move) -> None:
+        self._check(agent, step, self.known[agent])
+        self.made |= step.bits
+        self.known[agent] |= step.bits
+        for barrier, _, _ in step.items:
+            bar = self._barrier(barrier, (step.lanes[0], step.event), self.known[agent])
+            if bar is not None:
+                self.objs[barrier] = None
+
+    def _arrive(self, agent: int, step: Step, move: Move) -> None:
+        place = (step.lanes[0], step.event)
+        known = self.known[agent]
+        gives = self.released[agent] if step.sem is Sem.RELAXED else known
+        self.flying |= step.signals
+        for s in bits(step.signals):
+            if self._barrier(self.program.signals[s].barrier, place, known) is None:
+                return
+        for barrier, count, expect, far in step.items:
+            bar = self._barrier(barrier, place, known)
+            if bar is None:
+                if self.trapped:
+                    return
+                continue
+            self._noted(move, bar[0], barrier, place)
+            phase, expected, pending, tx, cur, cur_far, done, done_far, init = bar
+            if far:
+                cur |= gives & ~self.program.generic_writes
+                cur_far |= gives if step.scope >= Scope.CLUSTER else 0
+            elif count > 0:
+                cur |= gives
+            if step.kind == "drop":
+                expected -= count
+            if expect and pending == 0 and tx + expect == 0:
+                self.find(
+                    Kind.PHASE,
+                    f"{self._name(barrier)}: phase {phase} completes before the arrival",
+                    place,
+                )
+            bar = (
+                phase,
+                expected,
+                pending - count,
+                tx + expect,
+                cur,
+                cur_far,
+                done,
+                done_far,
+                init,
+            )
+            self._put(barrier, bar, place)
+            if self.trapped:
+                return
+            if step.flag and self.objs[barrier][0] != phase:
+                self.find(Kind.PHASE, f"{self._name(barrier)}: noComplete completes a phase", place)
+
+    def _tx(self, agent: int, step: Step, move: Move) -> None:
+        place = (step.lanes[0], step.event)
+        for barrier, size, _ in step.items:
+            bar = self._barrier(barrier, place, self.known[agent])
+            if bar is None:
+                return
+            self._noted(move, bar[0], barrier, place)
+            self._put(barrier, (*bar[:3], bar[3] + size, *bar[4:]), place)
+
+    def _wait(self, agent: int, step: Step, move: Move) -> None:
+        place = (step.lanes[0], step.event)
+        for barrier, parity, _ in step.items:
+            bar = self._barrier(barrier, place, self.known[agent])
+            if bar is None:
+                return
+            if step.flag:
+                passes = bar[0] & 1 != parity
+                self._noted(move, bar[0] - passes, barrier, place, passes)
+                continue
+            self._noted(move, bar[0] - 1, barrier, place)
+            takes = bar[6] | (bar[7] if step.scope >= Scope.CLUSTER else 0)
+            if step.sem is Sem.RELAXED:
+                self.acquired[agent] |= takes
+            else:
+                self.known[agent] |= takes
+
+    # Other barriers -------------------------------------------------------------------------------
+
+    def _meet(self, agent: int, step: Step, move: Move) -> None:
+        thing, count, weight = step.items[0]
+        place = (step.lanes[0], step.event)
+        number, expects, threads, came, waiting, gathered = self.objs[thing]
+        if came and expects != count:
+            self.find(Kind.DEADLOCK, f"{self._name(thing)} is used with two thread counts", place)
+            self.trapped = True
+            return
+        if came >> agent & 1:
+            self.find(Kind.DEADLOCK, f"a thread comes to {self._name(thing)} twice at once", place)
+            self.trapped = True
+            return
+        wrong = self.note(move, number, True)
+        if wrong:
+            self.find(Kind.PHASE, f"{self._name(thing)}: {wrong}", place)
+        if step.kind == "arrive":
+            self.pcs[agent] += 1
+        else:
+            waiting |= 1 << agent
+        came |= 1 << agent
+        self.objs[thing] = (
+            number,
+            count,
+            threads + weight,
+            came,
+            waiting,
+            gathered | self.known[agent],
+        )
+        self._meeting(thing, place)
+
+    def _meeting(self, thing: int, place: tuple[int, int]) -> None:
+        """Let the threads go when all have come."""
+        number, count, threads, came, waiting, gathered = self.objs[thing]
+        t = self.program.things[thing]
+        if not came:
+            return
+        if t.kind == "warp":
+            need = sum(1 << a for a in bits(t.agents) if not self.gone(a))
+            if came & need != need:
+                return
+        else:
+            left = [a for a, c in enumerate(self.program.cta_of_agent) if c == t.cta]
+            expected = count or sum(
+                len(self.program.lanes[a]) for a in left if not self.gone(a) or came >> a & 1
+            )
+            if threads > expected:
+                self.find(Kind.DEADLOCK, f"{threads} threads come to {self._name(thing)}", place)
+                self.trapped = True
+                return
+            if threads < expected:
+                return
+        for agent in bits(waiting):
+            self.pcs[agent] += 1
+            self.known[agent] |= gathered
+        self.objs[thing] = (number + 1, 0, 0, 0, 0, 0)
+
+    def _cluster_arrive(self, agent: int, step: Step, move: Move) -> None:
+        thing = step.items[0][0]
+        number, came, cur, done = self.objs[thing]
+        place = (step.lanes[0], step.event)
+        if came >> agent & 1:
+            self.find(Kind.DEADLOCK, "a thread arrives twice at the cluster barrier", place)
+            self.trapped = True
+            return
+        gives = self.released[agent] if step.sem is Sem.RELAXED else self.known[agent]
+        self.objs[thing] = (number, came | 1 << agent, cur | gives, done)
+        self._cluster(thing)
+
+    def _cluster(self, thing: int) -> None:
+        number, came, cur, done = self.objs[thing]
+        need = [a for a in bits(self.program.things[thing].agents) if not self.gone(a)]
+        if came and all(came >> a & 1 for a in need):
+            self.objs[thing] = (number + 1, 0, 0, done | cur)
+
+    def _cluster_wait(self, agent: int, step: Step, move: Move) -> None:
+        self.known[agent] |= self.objs[step.items[0][0]][3]
+
+    # Tensor memory, exit --------------------------------------------------------------------------
+
+    def _alloc(self, agent: int, step: Step, move: Move) -> None:
+        thing, base, columns = step.items[0]
+        self._touch(agent, step, move)
+        self.objs[thing] = tuple(sorted((*self.objs[thing], (base, columns))))
+
+    def _dealloc(self, agent: int, step: Step, move: Move) -> None:
+        thing, base, columns = step.items[0]
+        self._touch(agent, step, move)
+        if (base, columns) not in self.objs[thing]:
+            place = (step.lanes[0], step.event)
+            self.find(Kind.LIFETIME, "frees tensor memory that is not allocated", place)
+            return
+        self.objs[thing] = tuple(x for x in self.objs[thing] if x != (base, columns))
+
+    def _exit(self, agent: int, step: Step, move: Move) -> None:
+        cta = self.program.cta_of_agent[agent]
+        place = (step.lanes[0], step.event)
+        for i, thing in enumerate(self.program.things):
+            if thing.kind == "cluster":
+                self._cluster(i)
+            elif thing.kind in ("named", "warp") and thing.cta == cta:
+                self._meeting(i, place)
+            elif thing.kind == "tensor" and thing.cta == cta and self.dead(cta) and self.objs[i]:
+                self.find(Kind.RESOURCE, "tensor memory is never freed", place)
+        if self.dead(cta):
+            self._end_of_block(cta)
+
+    def _end_of_block(self, cta: int) -> None:
+        known = 0
+        for a, home in enumerate(self.program.cta_of_agent):
+            if home == cta:
+                known |= self.known[a]
+        for p in self.program.parts:
+            if p.asynchronous and p.cta == cta and (self.made & ~known) >> p.index & 1:
+                lane = self.program.lanes[(p.agents & -p.agents).bit_length() - 1][0]
+                self.find(
+                    Kind.LIFETIME,
+                    f"block {cta} exits before the {p.mode} of event {p.event} is over",
+                    (lane, p.event),
+                )
+        for s in bits(self.flying):
+            signal = self.program.signals[s]
+            if signal.far and self.program.things[signal.barrier].cta == cta:
+                self.find(
+                    Kind.LIFETIME,
+                    f"block {cta} exits before a signal from another block has come",
+                    (signal.lane, signal.event),
+                )
+
+
+_START = {
+    "named": (0, 0, 0, 0, 0, 0),
+    "warp": (0, 0, 0, 0, 0, 0),
+    "cluster": (0, 0, 0, 0),
+    "place": 0,
+    "tensor": (),
+    "unit": (0, 0),
+    "alive": 0,
+}
+"""generation, count, threads, agents come, agents waiting, knowledge; cluster: generation, come,
+knowledge of this generation and of those before."""
+
+_DO: dict[Do, Callable[[World, int, Step, Move], None]] = {
+    Do.NOTHING: World._nothing,
+    Do.TOUCH: World._touch,
+    Do.STRONG: World._strong,
+    Do.ISSUE: World._issue,
+    Do.COLLECT: World._collect,
+    Do.PROXY: World._proxy,
+    Do.FENCE: World._fence,
+    Do.INIT: World._init,
+    Do.INVAL: World._inval,
+    Do.ARRIVE: World._arrive,
+    Do.TX: World._tx,
+    Do.WAIT: World._wait,
+    Do.CLUSTER_ARRIVE: World._cluster_arrive,
+    Do.CLUSTER_WAIT: World._cluster_wait,
+    Do.ALLOC: World._alloc,
+    Do.DEALLOC: World._dealloc,
+    Do.EXIT: World._exit,
+}
+
+
+def _can_land(sizes: list[int], amount: int) -> bool:
+    """Whether `amount` bytes can have landed: any multiples of 16 of each copy of at least 16
+    bytes (what is not a multiple of 16 comes last), smaller ones as a whole."""
+    free = sum(s // 16 * 16 for s in sizes)
+    sums = {0}
+    for s in sizes:
+        if s % 16:
+            sums |= {t + s % 16 for t in sums}
+    return any(0 <= amount - t <= free and (amount - t) % 16 == 0 for t in sums)
