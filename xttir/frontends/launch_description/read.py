@@ -121,6 +121,7 @@ def _description(node: Node) -> LaunchDescription:
         tolerance=node.when("tolerance", _tolerance, Tolerance()),
         note=node.when("note", Node.text, ""),
         file=node.document.file,
+        text=node.document.text,
     )
 
 

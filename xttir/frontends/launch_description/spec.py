@@ -194,7 +194,7 @@ class LaunchDescription:
 
     `ref`: a torch expression per output, over the tensors before the launch. `smem_base`: the
     address that dynamic shared memory is aligned to (what the kernel assumes; swizzles need it).
-    `file` is where it was read from, for messages.
+    `file` and `text` are what it was read from, for messages.
     """
 
     entry: str
@@ -210,6 +210,7 @@ class LaunchDescription:
     tolerance: Tolerance = Tolerance()
     note: str = ""
     file: str = ""
+    text: str = field(default="", repr=False, compare=False)
 
     @property
     def threads(self) -> int:
