@@ -337,8 +337,10 @@ def _in_place(function: np.ufunc, call: Lowered, first_dies: bool, second_dies: 
     def run(m: Machine, args: Sequence[Any]) -> tuple[Any, ...]:
         a, b = args
         if a.size >= _WORTH_REUSING or b.size >= _WORTH_REUSING:
-            # Four references: the frame, `args`, `a` (or `b`) and the argument of getrefcount.
-            if first_dies and a.base is None and getrefcount(a) == 4 and _covers(a, b):
+            # Four references: the frame, `args`, `a` (or `b`) and the argument of getrefcount. An
+            # operand that stands on both sides has two more.
+            alone = 6 if a is b else 4
+            if first_dies and a.base is None and getrefcount(a) == alone and _covers(a, b):
                 return (function(a, b, out=a),)
             if second_dies and b.base is None and getrefcount(b) == 4 and _covers(b, a):
                 return (function(a, b, out=b),)

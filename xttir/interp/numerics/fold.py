@@ -9,6 +9,7 @@ functions choose faster code with the same bits. Integer results do not depend o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 
 import numpy as np
 
@@ -47,8 +48,11 @@ SELECTIONS = tuple(
 """Functions of a value and its index, as `tl.argmax` and `tl.argmin` make them."""
 
 # A row of so many elements or more is combined in so many parts, one after the other.
-_LONG = 1024
+_LONG = 512
 _PARTS = 8
+
+# Inner loops shorter than so many elements cost more than to make them longer.
+_INNER = 64
 
 # Where a row is this short, pairs of whole columns are combined instead of parts of rows.
 _SHORT = 16
@@ -84,15 +88,12 @@ def _apply(
     return [np.broadcast_to(r, left[0].shape) for r in results]
 
 
-def _is_long(n: int) -> bool:
-    return n >= _LONG and n % _PARTS == 0
-
-
 def reduce_any(arrays: Sequence[np.ndarray], axis: int, combine: Combine) -> Arrays:
     """Reduce along `axis` by any associative and commutative `combine`; the axis goes away."""
     parts = _rows_second(arrays, axis)
     n = parts[0].shape[1]
-    while _is_long(n):
+    long = n >= _LONG
+    while long and n % _PARTS == 0:
         n //= _PARTS
         done = [p[:, :n] for p in parts]
         for start in range(n, _PARTS * n, n):
@@ -111,7 +112,8 @@ def reduce_any(arrays: Sequence[np.ndarray], axis: int, combine: Combine) -> Arr
 def reduce_equal(arrays: Sequence[np.ndarray], n: int, axis: int, combine: Combine) -> Arrays:
     """What `reduce_any` gives for n (a power of two) equal elements; `axis` has size 1 here."""
     arrays = _rows_second(arrays, axis)
-    while _is_long(n):
+    long = n >= _LONG
+    while long and n % _PARTS == 0:
         element = arrays
         for _ in range(1, _PARTS):
             arrays = _apply(combine, arrays, element)
@@ -158,8 +160,8 @@ def _scan_rows(parts: Sequence[np.ndarray], combine: Combine) -> list[np.ndarray
 def _tree(a: np.ndarray, axis: int, f: Callable[[np.ndarray, np.ndarray], np.ndarray]):
     """What `reduce_any` does, with an elementwise `f` and without flattening."""
     function = _UFUNCS.get(id(f)) if a.dtype in (F32, F64) else None
-    while _is_long(a.shape[axis]):
-        a = _in_parts(a, axis, f, function)
+    if a.shape[axis] >= _LONG:
+        a, axis = _in_parts(a, axis, f, function)
     n = a.shape[axis]
     before: tuple[slice, ...] = (slice(None),) * axis
     if function is not None:
@@ -181,18 +183,26 @@ def _in_parts(
     axis: int,
     f: Callable[[np.ndarray, np.ndarray], np.ndarray],
     function: np.ufunc | None,
-) -> np.ndarray:
-    """The parts of rows combined in turn; `function` is what `f` is here, if it is a ufunc."""
-    shape = (*a.shape[:axis], _PARTS, a.shape[axis] // _PARTS, *a.shape[axis + 1 :])
-    parts = np.moveaxis(a.reshape(shape), axis, 0)
-    if function is np.add:  # its own start, 0, would lose a sum of -0
-        return np.add.reduce(parts, axis=0, initial=-0.0)
-    if function is not None:
-        return function.reduce(parts, axis=0)
-    done = parts[0]
-    for part in parts[1:]:
-        done = f(done, part)
-    return done
+) -> tuple[np.ndarray, int]:
+    """Rows combined in parts while they split evenly; also gives the axis they then lie along.
+
+    `function` is what `f` is here, if it is a ufunc."""
+    while a.shape[axis] % _PARTS == 0:
+        n = a.shape[axis] // _PARTS
+        if axis and n * prod(a.shape[axis + 1 :]) < _INNER:
+            a, axis = np.ascontiguousarray(np.moveaxis(a, axis, 0)), 0
+        parts = a.reshape(*a.shape[:axis], _PARTS, n, *a.shape[axis + 1 :])
+        # The reduction of a ufunc goes part by part, unless a part is a single number.
+        if function is not None and parts.size > _PARTS:
+            # The start of a sum would be 0, which loses the sign of a sum of -0.
+            start = {"initial": -0.0} if function is np.add else {}
+            a = function.reduce(parts, axis=axis, **start)
+            continue
+        before = (slice(None),) * axis
+        a = parts[(*before, 0)]
+        for k in range(1, _PARTS):
+            a = f(a, parts[(*before, k)])
+    return a, axis
 
 
 def _halved(a: np.ndarray, axis: int, function: np.ufunc) -> tuple[np.ndarray, int]:
