@@ -10,7 +10,7 @@ from xdsl.dialects import builtin, test
 from xdsl.interpreter import InterpreterFunctions
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from xttir.policy import RunPolicy
+from xttir.policy import CheckCounts, RunPolicy
 
 
 class Bench:
@@ -18,6 +18,7 @@ class Bench:
 
     def __init__(self) -> None:
         self.policy = RunPolicy()
+        self.counts = CheckCounts()
         self.marked: list[tuple[np.ndarray, str]] = []
 
     def undefined(self, op: Operation, value: Any, lanes: np.ndarray, why: str) -> Any:

@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i32
 
+from tests.interp import launching
 from tests.interp.op_runner import Bench, run, same, tensor, values
+from xttir.diagnostics import Kind, Policy
 from xttir.dialects import tt
 from xttir.interp.numerics import rearrange
 from xttir.interp.shape_ops import ShapeFunctions
@@ -127,13 +129,51 @@ def test_histogram(programs: int, seed: int, masked: bool):
         assert got[p].tolist() == np.bincount(row, minlength=8).tolist()
 
 
-def test_histogram_without_a_bin_is_undefined_for_that_program():
+HISTOGRAM = """
+module {
+  tt.func public @k(%x: !tt.ptr<i32>, %o: !tt.ptr<i32>) {
+    %pid = tt.get_program_id x : i32
+    %four = arith.constant 4 : i32
+    %r = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %start = arith.muli %pid, %four : i32
+    %s = tt.splat %start : i32 -> tensor<4xi32>
+    %i = arith.addi %s, %r : tensor<4xi32>
+    %px = tt.splat %x : !tt.ptr<i32> -> tensor<4x!tt.ptr<i32>>
+    %qx = tt.addptr %px, %i : tensor<4x!tt.ptr<i32>>, tensor<4xi32>
+    %v = tt.load %qx : tensor<4x!tt.ptr<i32>>
+    %zero = arith.constant dense<0> : tensor<4xi32>
+    %m = arith.cmpi sge, %v, %zero : tensor<4xi32>
+    %h = tt.histogram %v, %m : tensor<4xi32> -> tensor<2xi32>
+    %r2 = tt.make_range {end = 2 : i32, start = 0 : i32} : tensor<2xi32>
+    %two = arith.constant 2 : i32
+    %start2 = arith.muli %pid, %two : i32
+    %s2 = tt.splat %start2 : i32 -> tensor<2xi32>
+    %i2 = arith.addi %s2, %r2 : tensor<2xi32>
+    %po = tt.splat %o : !tt.ptr<i32> -> tensor<2x!tt.ptr<i32>>
+    %qo = tt.addptr %po, %i2 : tensor<2x!tt.ptr<i32>>, tensor<2xi32>
+    tt.store %qo, %h : tensor<2x!tt.ptr<i32>>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("batch", [0, 1])
+def test_values_without_a_bin_count_nowhere_and_are_a_strict_fault(batch: int):
+    x = np.array([[0, 1, 1, 1], [0, 0, -1, -1], [0, 9, 2, -1]], np.int32)
+    o = np.full((3, 2), -7, np.int32)
+    result = launching.run(HISTOGRAM, (3,), {"x": x, "o": o}, batch=batch)
+    assert o.tolist() == [[1, 3], [2, 0], [1, 0]]
+    (fault,) = result.faults
+    assert (fault.kind, fault.policy, fault.count) == (Kind.UNDEFINED, Policy.STRICT, 2)
+    assert fault.notes == ("program (2, 0, 0), lane 1: the value is 9; not counted",)
+    again = launching.run(HISTOGRAM, (2,), {"x": x, "o": o}, batch=batch)
+    assert again.faults == []
+
+
+def test_histogram_of_a_splat():
     op = tt.HistogramOp(operands=[values(tensor(i32, 4))[0], []], result_types=[tensor(i32, 2)])
-    bench = Bench()
-    (got,) = run(F, op, np.array([[0, 1, 1, 1], [0, 0, 2, -1]], np.int32), bench=bench)
-    assert got.tolist() == [[1, 3], [2, 0]]
-    assert bench.marked[0][0].tolist() == [[False, False], [True, True]]
-    (got,) = run(F, op, np.array([[1]], np.int32))  # a splat of 1
+    (got,) = run(F, op, np.array([[1]], np.int32))
     assert got.tolist() == [[0, 4]]
 
 

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 from xdsl.interpreter import InterpreterFunctions, impl, register_impls
 
+from xttir.diagnostics import Kind, Policy
 from xttir.dialects import tt
 from xttir.interp.attributes import integer
+from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
 from xttir.interp.numerics import rearrange
 from xttir.interp.types import numpy_dtype, shape_of
@@ -87,7 +89,32 @@ class ShapeFunctions(InterpreterFunctions):
         mask = None if op.mask is None else args[1]
         extent = math.prod(shape_of(op.src.type))
         (bins,) = shape_of(op.result.type)
-        value, bad = rearrange.histogram(args[0], mask, extent, bins, numpy_dtype(op.result.type))
-        if bad is None:
+        value, lost = rearrange.histogram(args[0], mask, extent, bins, numpy_dtype(op.result.type))
+        if not interp.policy.on("undefined"):
             return (value,)
-        return (interp.undefined(op, value, bad, "histogram of a value without a bin"),)
+        interp.counts.add("undefined")
+        if lost is not None:
+            _report_lost(interp, op, np.broadcast_to(args[0], lost.shape), lost)
+        return (value,)
+
+
+def _report_lost(m: Machine, op: tt.HistogramOp, values: np.ndarray, lost: np.ndarray) -> None:
+    """Values without a bin: NVIDIA's back end drops them, AMD's counts their low bits."""
+    if lost.shape[0] == 1:
+        lost = np.broadcast_to(lost, (m.pids.size, lost.shape[1]))
+    rows = np.argwhere(lost)
+    pids = m.pids[rows[:, 0]]
+    pid = int(pids.min())
+    row, lane = rows[pids == pid][0]
+    value = int(values[row % values.shape[0], lane])
+    m.fault(
+        op,
+        Kind.UNDEFINED,
+        "tl.histogram of a value without a bin",
+        order=(pid,),
+        notes=(f"program {m.log.program(pid)}, lane {lane}: the value is {value}; not counted",),
+        hint="other targets count it in some bin: leave it out with `mask=`",
+        witness={"program": list(m.log.program(pid)), "value": value},
+        count=len(rows),
+        policy=Policy.STRICT,
+    )

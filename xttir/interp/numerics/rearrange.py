@@ -117,8 +117,8 @@ def histogram(
 ) -> tuple[np.ndarray, Lanes]:
     """[b, bins]: how often each of 0 .. bins - 1 occurs among the `extent` elements of a program.
 
-    Elements where `mask` is false do not count. Others outside of the range have no bin: the
-    result is undefined for their program (they count nowhere).
+    Elements where `mask` is false do not count, nor do those outside of the range. The latter
+    are told: bool[b, extent], None if there are none.
     """
     a = with_shape(a, (extent,))
     if mask is not None:
@@ -126,12 +126,10 @@ def histogram(
     batch = a.shape[0]
     inside = (a >= 0) & (a < bins)
     counted = inside if mask is None else inside & mask
-    lost = ~inside if mask is None else ~inside & mask
-    bad = any_lane(np.asarray(lost.any(axis=1)))
+    lost = any_lane(~inside if mask is None else ~inside & mask)
     keys = np.where(counted, a, bins).astype(np.int64) + np.arange(batch)[:, None] * (bins + 1)
     counts = np.bincount(keys.reshape(-1), minlength=batch * (bins + 1))
-    out = counts.reshape(batch, bins + 1)[:, :bins].astype(dtype)
-    return out, None if bad is None else np.broadcast_to(bad[:, None], out.shape)
+    return counts.reshape(batch, bins + 1)[:, :bins].astype(dtype), lost
 
 
 def packs(a: np.ndarray, shape: Shape, pack: int) -> list[np.ndarray]:
