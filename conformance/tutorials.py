@@ -84,8 +84,11 @@ def _checks(output: str) -> list[str]:
 def judge(ended: subprocess.CompletedProcess, report: dict) -> results.Entry:
     checks = _checks(ended.stdout)
     wrong = [line for line in checks if not line.endswith(": ok")]
-    faults = [_fault(fault) for fault in report.get("faults", [])]
-    entry: results.Entry = {"checks": checks, "faults": faults, "exit": ended.returncode}
+    found = report.get("faults", [])
+    faults = [_fault(fault) for fault in found if fault["policy"] != "strict"]
+    warnings = [_fault(fault) for fault in found if fault["policy"] == "strict"]
+    entry: results.Entry = {"checks": checks, "faults": faults, "warnings": warnings}
+    entry["exit"] = ended.returncode
     entry["stats"] = report.get("stats", {})
     error = report.get("script_error") or {}
     if report.get("unsupported"):
@@ -116,6 +119,7 @@ def show(entry: results.Entry) -> str:
     stats = entry.get("stats", {})
     text = f"{entry['name']:<32} {entry['status']:<12} {good} of {len(checks)} checks"
     text += f", {stats.get('launches', '?')} launches, {stats.get('wall_seconds', 0):.0f} s"
+    text += f", {len(entry['warnings'])} warnings" if entry.get("warnings") else ""
     return text + (f"\n    {entry['detail'][:200]}" if entry["detail"] else "")
 
 

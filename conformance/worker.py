@@ -41,7 +41,8 @@ def watched() -> Iterator[Callable[[], dict[str, Any]]]:
             report = collector.take()
             return {
                 "launches": report.launches,
-                "faults": [describe(fault) for fault in report.faults],
+                "faults": [describe(fault) for fault in report.errors],
+                "warnings": [describe(f) for f in report.faults if f not in report.errors],
                 "unsupported": [f"{p.what} at {p.location}" for p in report.unsupported],
                 "not_checked": [str(entry) for entry in report.not_checked()],
             }
