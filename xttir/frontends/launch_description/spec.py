@@ -71,7 +71,8 @@ class TensorSpec:
     def view(self, flat: np.ndarray) -> np.ndarray:
         """The tensor, shaped and strided, in its allocation `flat` (1-d, `storage` elements)."""
         steps = tuple(s * flat.itemsize for s in self.strides)
-        return np.lib.stride_tricks.as_strided(flat, self.shape, steps)
+        # Not `as_strided`, which does not know every type of `ml_dtypes`.
+        return np.ndarray(self.shape, flat.dtype, flat.view(np.uint8), 0, steps)
 
     @staticmethod
     def span(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:

@@ -25,7 +25,7 @@ from xttir.frontends.launch_description import (
     TensorMapParam,
     TensorSpec,
 )
-from xttir.interp.launch import Argument, DescriptorArg, Launch, ScalarArg, Storage, TensorArg
+from xttir.interp.launch import Argument, DescriptorArg, Launch, Storage, TensorArg
 
 _SWIZZLES = {0: "none", 1: "32B", 2: "64B", 3: "128B"}
 """`CUtensorMapSwizzle` by number."""
@@ -172,7 +172,7 @@ class _Describer:
         flat = data[argument.offset :] if shape == argument.shape else data
         elements = flat[: len(flat) // kind.size * kind.size].view(kind.numpy)
         steps = tuple(s * kind.size for s in strides)
-        return np.lib.stride_tricks.as_strided(elements, shape, steps).copy()
+        return np.ndarray(shape, kind.numpy, elements.view(np.uint8), 0, steps).copy()
 
     # Parameters
 
