@@ -105,13 +105,15 @@ def collected(path: Path, args: argparse.Namespace) -> list[str]:
             capture_output=True,
             text=True,
         )
-        items = [line for line in listing.stdout.splitlines() if "::" in line]
+        # Warnings at the end name tests too, indented.
+        lines = listing.stdout.splitlines()
+        items = [line for line in lines if "::" in line and not line.startswith(" ")]
         if not items:
             raise SystemExit(
                 f"nothing collected:\n{listing.stdout[-2000:]}{listing.stderr[-2000:]}"
             )
         kept.write_text("\n".join(items))
-    return kept.read_text().split("\n")
+    return kept.read_text().splitlines()
 
 
 def run(items: list[str], path: Path, args: argparse.Namespace) -> None:
