@@ -8,7 +8,8 @@ def test_multicast_reaches_every_block():
     k = Kernel(threads=2, ctas=2, cluster=2)
     full, x, g = k.barrier("full"), k.shared("x", 64), k.tensor("g", 64)
     copy = k.agent(0, cta=1).copy(x, g, full, multicast=[0, 1])
-    assert isinstance(copy, ev.AsyncOp) and isinstance(copy.completion, ev.ByBytes)
+    assert isinstance(copy, ev.AsyncOp)
+    assert isinstance(copy.completion, ev.ByBytes)
     assert copy.lanes.tolist() == [2]
     assert copy.completion.cta.tolist() == [[0, 1]]
     assert copy.footprints[1].cta.tolist() == [[0, 1]]

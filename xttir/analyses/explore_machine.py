@@ -352,9 +352,8 @@ class World:
         bar = self.objs[barrier]
         if bar is None or bar[2] or bar[3] <= 0:
             return
-        sizes = [
-            self.program.signals[s].bytes for s in bits(self.flying & self.program.flights[barrier])
-        ]
+        flying = self.flying & self.program.flights.get(barrier, 0)
+        sizes = [self.program.signals[s].bytes for s in bits(flying)]
         if bar[3] < sum(sizes) and _can_land(sizes, bar[3]):
             self.find(
                 Kind.PHASE,

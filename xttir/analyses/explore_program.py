@@ -1,7 +1,7 @@
 """What the explorer runs: per agent the steps of a small trace.
 
 An agent is a set of lanes that step together (by default one lane each). Control flow is fixed in
-a trace, so which groups a wait covers and what a commit tracks is static. Accesses are bits, sets of accesses are
+a trace, so which groups a wait covers and what a commit tracks is static. Sets of accesses are
 Python integers: bit i says "access i", bit n + i "access i, through a proxy fence as well".
 """
 
