@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -47,7 +45,7 @@ class DeclAttr(ParametrizedAttribute):
     """Elements of a `.v2` or `.v4`, else 1."""
     align: IntAttr
     """Bytes; 0: not given."""
-    dims: ArrayAttr
+    dims: ArrayAttr[IntAttr]
     """IntAttr per dimension, 0 where left open; empty for a scalar."""
     pointer: StringAttr
     """What follows `.ptr`: `global align 16`, or `.` for nothing; empty: no `.ptr`."""
@@ -132,15 +130,11 @@ class UndefOp(IRDLOperation):
 
 @irdl_op_definition
 class DirectiveOp(IRDLOperation):
-    """A directive that is kept as text: `.pragma "nounroll";`, `.alias`, a call prototype."""
+    """What is kept as text: `.pragma "nounroll";`, `.alias`, a call prototype, a label that nothing
+    branches to (ptxas ends a block there)."""
 
     name = "ptx.directive"
     text = prop_def(StringAttr)
-
-
-def variables(ops: Sequence[object]) -> list[VariableOp]:
-    """The variables among `ops`."""
-    return [op for op in ops if isinstance(op, VariableOp)]
 
 
 STRUCTURE = [FuncOp, VariableOp, UndefOp, DirectiveOp]

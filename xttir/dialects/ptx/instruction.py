@@ -150,7 +150,10 @@ _STRINGS: dict[int, tuple[ArrayAttr, tuple[str, ...]]] = {}
 def _strings(array: ArrayAttr) -> tuple[str, ...]:
     found = _STRINGS.get(id(array))
     if found is None:
-        found = _STRINGS[id(array)] = (array, tuple(item.data for item in array))
+        found = _STRINGS[id(array)] = (
+            array,
+            tuple(item.data for item in array if isinstance(item, StringAttr)),
+        )
     return found[1]
 
 

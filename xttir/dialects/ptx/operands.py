@@ -27,10 +27,11 @@ class RegType(ParametrizedAttribute, TypeAttribute):
     register: StringAttr
 
     @classmethod
-    def parse_parameters(cls, parser: AttrParser) -> tuple[StringAttr, StringAttr]:
+    def parse_parameters(cls, parser: AttrParser) -> list[StringAttr]:
         with parser.in_angle_brackets():
-            kind = parser.parse_identifier("type of a register")
-            return StringAttr(kind), StringAttr(parser.parse_str_literal("name of a register"))
+            kind = parser.parse_identifier()
+            register = parser.parse_str_literal()
+            return [StringAttr(kind), StringAttr(register)]
 
     def print_parameters(self, printer: Printer) -> None:
         with printer.in_angle_brackets():

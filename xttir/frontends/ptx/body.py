@@ -94,6 +94,7 @@ class Operands:
             return VecAttr(ArrayAttr([self._attribute(part, counter) for part in operand.parts]))
         if isinstance(operand, Memory):
             base = self._attribute(operand.base, counter)
+            assert isinstance(base, RegAttr | SymbolAttr | ImmAttr)
             more = ArrayAttr([self._attribute(part, counter) for part in operand.more])
             return MemAttr(base, self.integer(operand.offset), more)
         key = (counter[0], isinstance(operand, Not), getattr(operand, "part", ""))
@@ -264,7 +265,7 @@ class BodyParser:
             self.body.items.append(Text(text, self.places.at(offset)))
             scope.variables[name] = self.parser.code_symbol(name)
         else:
-            label = Label(name, offset)
+            label = Label(self.names.unique(name), offset)
             scope.labels[name] = label
             self.body.items.append(label)
 

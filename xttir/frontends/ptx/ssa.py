@@ -25,7 +25,7 @@ _UNIT = UnitAttr()
 
 @dataclass(slots=True)
 class _Block:
-    items: list[Statement | Text] = field(default_factory=list)
+    items: list[Statement | Label | Text] = field(default_factory=list)
     terminator: Statement | None = None
     successors: list[int] = field(default_factory=list)
     arguments: list[int] = field(default_factory=list)
@@ -52,15 +52,14 @@ def _split(body: Body) -> list[_Block]:
     current = blocks[-1]
     fresh = True
     for item in body.items:
-        if isinstance(item, Label):
-            if item.target:
-                if not fresh or (len(blocks) == 1):
-                    if current.terminator is None and not current.successors:
-                        current.successors = [len(blocks)]
-                    current = _Block()
-                    blocks.append(current)
-                    fresh = True
-                item.block = len(blocks) - 1
+        if isinstance(item, Label) and item.target:
+            if not fresh or len(blocks) == 1:
+                if current.terminator is None and not current.successors:
+                    current.successors = [len(blocks)]
+                current = _Block()
+                blocks.append(current)
+                fresh = True
+            item.block = len(blocks) - 1
             continue
         if current.terminator is not None:
             current = _Block()
@@ -207,7 +206,7 @@ class _Emitter:
         for register, value in zip(registers, result.args, strict=True):
             self._define(register, value)
         ops = [
-            self._instruction(item) if isinstance(item, Statement) else _directive(item)
+            self._make(item, [], []) if isinstance(item, Statement) else _directive(item)
             for item in block.items
         ]
         ops.append(self._terminator(block))
@@ -227,9 +226,6 @@ class _Emitter:
                 self.undefined[register.index] = op
             value = op.results[0]
         return value
-
-    def _instruction(self, statement: Statement) -> Operation:
-        return self._make(statement, [], [])
 
     def _make(
         self, statement: Statement, targets: list[SSAValue], successors: list[Block]
@@ -300,14 +296,13 @@ class _Emitter:
         return found
 
 
-_HINTS: dict[str, str | None] = {}
-
-
-def _hint(name: str) -> str | None:
+def _hint(name: str) -> str:
     return name.lstrip("%").replace(".", "_")
 
 
-def _directive(item: Text) -> Operation:
+def _directive(item: Text | Label) -> Operation:
+    if isinstance(item, Label):
+        return DirectiveOp(properties={"text": StringAttr(f"{item.name}:")})
     op = DirectiveOp(properties={"text": StringAttr(item.text)})
     op.location = item.location
     return op
