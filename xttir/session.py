@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,8 @@ class Session:
         self.faults: list[Fault] = []
         self.unsupported: list[Unsupported] = []
         self.interrupted: Launch | None = None
+        self.before: Callable[[Launch], None] | None = None
+        """Called with every launch before it runs."""
         self.counts = CheckCounts()
         self.programs = 0
         self.seconds = 0.0
@@ -93,6 +96,8 @@ class Session:
             self.launches.append(record)
             if self.policy.on("host"):
                 self.counts.add("host")
+            if self.before is not None:
+                self.before(launch)
             begin = time.perf_counter()
             try:
                 result = _run_launch(launch, self.policy)

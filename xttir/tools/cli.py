@@ -9,6 +9,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import xttir
 from xttir.policy import CHECKS, RunPolicy
@@ -18,14 +19,18 @@ from xttir.tools.options import Option, UsageError
 HELP = """\
 usage: xttir COMMAND [OPTIONS] ...
 
-Runs Triton kernels on the CPU from their IR and reports faults at the kernel's line.
+Runs Triton kernels on the CPU from their IR and reports faults at the kernel's line;
+verifies PTX kernels in every schedule of their threads and asynchronous operations.
 
 commands:
   sanitize [OPTIONS] SCRIPT [ARGS]     run a script written for device="cuda", check every launch
   sanitize [OPTIONS] -m MODULE [ARGS]  the same for a module
   sanitize [OPTIONS] pytest [ARGS]     the same for a test suite, also under xdist
+  verify [OPTIONS] KERNEL.ptx --launch FILE    every schedule of one launch of a PTX kernel
+  verify [OPTIONS] SCRIPT.py [ARGS]    every schedule of the PTX of every launch a script makes
+  run [OPTIONS] KERNEL.ptx --launch FILE       run a PTX kernel on the CPU along one schedule
   checks                               list the checks that --checks names
-  schema                               print the JSON schema of --format json
+  schema [report|launch]               print the JSON schema of --format json, or of --launch
 
   --version, -V    print the version
   --help, -h       print this, or after a command its options
@@ -68,11 +73,121 @@ def checks(words: Sequence[str]) -> int:
 
 
 def schema(words: Sequence[str]) -> int:
-    """`xttir schema`: the published JSON schema."""
-    _takes_nothing("schema", words)
-    from xttir.tools.json_report import schema as published
+    """`xttir schema`: the published JSON schema of reports or of launch descriptions."""
+    if len(words) > 1 or words not in ([], ["report"], ["launch"]):
+        raise UsageError("schema takes 'report' or 'launch', or nothing for 'report'")
+    if words == ["launch"]:
+        from xttir.frontends.launch_description import schema as published
+    else:
+        from xttir.tools.json_report import schema as published
 
     print(json.dumps(published(), indent=2))
+    return 0
+
+
+def verify(words: Sequence[str]) -> int:
+    """`xttir verify`: every schedule of a PTX kernel, or of the kernels a script launches."""
+    table = options.VERIFY_OPTIONS + options.OUTPUT_OPTIONS
+    file, values, rest = _kernel_words("verify", words, table, _verify_help)
+    if not file:
+        return 0
+    from xttir.tools import verify as static
+
+    settings = static.Settings(
+        strict=values["strict"],
+        explain=values["explain"],
+        witness=values["witness"],
+        dump=values["dump_launch"],
+        cc=values["cc"],
+    )
+    kernel = _is_ptx(file)
+    if kernel and values["init_launch"]:
+        return _init_launch(file, values["entry"])
+    if kernel and not values["launch"]:
+        print(static.how_to_launch(file), file=sys.stderr)
+        return 2
+    if not kernel and (values["launch"] or values["init_launch"]):
+        raise UsageError("--launch and --init-launch are for PTX files, not for scripts")
+    from xttir.tools.output import Output
+
+    bar = not (values["no_progress"] or values["quiet"])
+    with Output(values["format"], values["output"], values["quiet"], values["color"]) as output:
+        if kernel:
+            report = static.verify_ptx(file, values["launch"], settings)
+        else:
+            from xttir.tools.verify_script import verify_module, verify_script
+
+            start = verify_module if file == "-m" else verify_script
+            name, args = (rest[0], rest[1:]) if file == "-m" else (file, rest)
+            report = start(name, args, settings, bar=bar)
+        output.write(report)
+    return report.exit_code
+
+
+def run(words: Sequence[str]) -> int:
+    """`xttir run`: a PTX kernel on numbers."""
+    table = options.EXECUTE_OPTIONS + options.REPORT_OPTIONS
+    file, values, _ = _kernel_words("run", words, table, _run_help)
+    if not file:
+        return 0
+    if not _is_ptx(file):
+        raise UsageError(f"run takes a PTX file, not '{file}'; sanitize runs scripts")
+    from xttir.diagnostics import InputError
+    from xttir.tools import run as execute
+    from xttir.tools.output import Output
+    from xttir.tools.verify import how_to_launch
+
+    if not values["launch"]:
+        print(how_to_launch(file, "run"), file=sys.stderr)
+        return 2
+    try:
+        schedule = execute.check_schedule(values["schedule"])
+    except InputError as error:
+        raise UsageError(f"--schedule: {error.what} ({error.hint})") from None
+    with Output(values["format"], values["output"], values["quiet"], values["color"]) as output:
+        report = execute.run_ptx(file, values["launch"], schedule, values["seed"], values["strict"])
+        output.write(report)
+    return report.exit_code
+
+
+def _is_ptx(file: str) -> bool:
+    return file.endswith(".ptx")
+
+
+def _kernel_words(
+    command: str, words: Sequence[str], table: tuple[Option, ...], help: Callable[[], str]
+) -> tuple[str, dict[str, Any], list[str]]:
+    """(file or "-m", values, rest). Options may follow a PTX file; all that follows a script is its
+    own. The file is "" when only help was asked for."""
+    also = ("-m", "-h", "--help") if command == "verify" else ("-h", "--help")
+    values = options.defaults(table)
+    given, rest = options.split(words, table, also=also)
+    if rest[:1] in (["-h"], ["--help"]):
+        print(help(), end="")
+        return "", values, []
+    if not rest:
+        raise UsageError(f"{command} needs a PTX file" + " or a script" * (command == "verify"))
+    file, *rest = rest
+    if file == "-m" and not rest:
+        raise UsageError("-m needs a module")
+    if _is_ptx(file):
+        more, rest = options.split(rest, table)
+        given |= more
+        if rest:
+            raise UsageError(f"unexpected '{rest[0]}' after '{file}'")
+    return file, values | given, rest
+
+
+def _init_launch(file: str, entry: str) -> int:
+    """Print a launch description for a kernel."""
+    from xttir.diagnostics import InputError
+    from xttir.tools.verify import blank_launch
+
+    try:
+        print(blank_launch(file, entry))
+    except InputError as error:
+        print(error, file=sys.stderr)
+        return 2
     return 0
 
 
@@ -106,6 +221,8 @@ def sanitize(words: Sequence[str]) -> int:
 
 COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sanitize": sanitize,
+    "verify": verify,
+    "run": run,
     "checks": checks,
     "schema": schema,
 }
@@ -131,6 +248,41 @@ def _sanitize_help() -> str:
         "",
         "Each option is also an environment variable: --grid-order is XTTIR_GRID_ORDER.",
         "exit codes: 0 clean, 1 fault found, 2 usage or input error, 3 unknown or unsupported",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _verify_help() -> str:
+    lines = [
+        "usage: xttir verify [OPTIONS] KERNEL.ptx --launch FILE",
+        "       xttir verify [OPTIONS] SCRIPT.py [ARGS]",
+        "       xttir verify [OPTIONS] -m MODULE [ARGS]",
+        "",
+        "Proves that every schedule of the threads and asynchronous operations of a launch goes",
+        "right: phases of barriers, races, proxies, lifetimes, deadlock. Or gives a schedule that",
+        "shows a fault. A script runs on the CPU; the PTX of each launch it makes is verified.",
+        "",
+        *_option_help("what is verified:", options.VERIFY_OPTIONS),
+        "",
+        *_option_help("the report:", options.OUTPUT_OPTIONS),
+        "",
+        "exit codes: 0 verified, 1 fault found, 2 usage or input error, 3 unknown or unsupported",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _run_help() -> str:
+    lines = [
+        "usage: xttir run [OPTIONS] KERNEL.ptx --launch FILE",
+        "",
+        "Runs a PTX kernel on the CPU with the tensors of the launch description, along one",
+        "schedule, and compares the outputs with the description's reference.",
+        "",
+        *_option_help("how it runs:", options.EXECUTE_OPTIONS),
+        "",
+        *_option_help("the report:", options.REPORT_OPTIONS),
+        "",
+        "exit codes: 0 right, 1 wrong or fault found, 2 usage or input error, 3 unsupported",
     ]
     return "\n".join(lines) + "\n"
 

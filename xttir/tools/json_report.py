@@ -12,6 +12,7 @@ import xttir
 from xttir.diagnostics import Fault, Kind, Location, Policy
 from xttir.policy import CheckCounts
 from xttir.tools.report import Problem, Report, distinct
+from xttir.tools.static_report import StaticReport
 
 SCHEMA_FILE = "report.schema.json"
 
@@ -24,6 +25,7 @@ def schema() -> dict[str, Any]:
 def object_json(report: Report) -> dict[str, Any]:
     """The one JSON object that `--format json` writes. Schema: `report.schema.json`."""
     error = report.script_error
+    static = isinstance(report, StaticReport)
     return {
         "tool": "xttir",
         "version": xttir.__version__,
@@ -49,6 +51,7 @@ def object_json(report: Report) -> dict[str, Any]:
         else None,
         "script_exit": report.script_exit,
         "interrupted": report.interrupted or None,
+        **({"outcomes": [o.to_json() for o in report.outcomes]} if static else {}),
         "stats": {
             "launches": report.launches,
             "programs": report.programs,

@@ -158,6 +158,63 @@ OUTPUT_OPTIONS: tuple[Option, ...] = (
 
 ALL_OPTIONS = RUN_OPTIONS + OUTPUT_OPTIONS
 
+_BY_NAME = {option.name: option for option in ALL_OPTIONS}
+_LAUNCH = Option(
+    "launch",
+    "",
+    "the launch description (.json or .toml): grid, block, tensors, parameters",
+    str,
+    "FILE",
+)
+
+VERIFY_OPTIONS: tuple[Option, ...] = (
+    _LAUNCH,
+    Option(
+        "init-launch",
+        False,
+        "print a launch description to fill in, made from the kernel's signature",
+        _boolean,
+        flag=True,
+    ),
+    Option("entry", "", "the kernel that --init-launch is for", str, "NAME"),
+    _BY_NAME["strict"],
+    Option(
+        "explain",
+        False,
+        "print the phases of every barrier, the roles of threads and what orders accesses",
+        _boolean,
+        flag=True,
+    ),
+    Option("witness", "", "write a schedule that shows each fault into DIR", str, "DIR"),
+    Option(
+        "dump-launch",
+        "",
+        "scripts: write the PTX and the launch description of every launch into DIR",
+        str,
+        "DIR",
+    ),
+    replace(
+        _BY_NAME["cc"], help="scripts: compute capability to compile for: 80, 90 or 100", policy=""
+    ),
+)
+"""What `verify` looks at."""
+
+EXECUTE_OPTIONS: tuple[Option, ...] = (
+    _LAUNCH,
+    Option(
+        "schedule",
+        "first",
+        "first, random:SEED, adversarial, or a FILE with a witness",
+        str,
+        "SCHEDULE",
+    ),
+    replace(_BY_NAME["seed"], help="seed of the random tensors", policy=""),
+    _BY_NAME["strict"],
+)
+"""How `run` runs."""
+
+REPORT_OPTIONS = tuple(o for o in OUTPUT_OPTIONS if o.name != "no-progress")
+
 
 def defaults(
     options: Sequence[Option], environment: Mapping[str, str] | None = None

@@ -14,6 +14,7 @@ from xttir.diagnostics import Fault, Location, Policy, Verdict
 from xttir.policy import CHECKS
 from xttir.tools import source
 from xttir.tools.report import Group, Problem, Report, ScriptError, grouped
+from xttir.tools.static_report import StaticReport
 
 Line = list[tuple[str, str]]
 
@@ -84,7 +85,12 @@ def report_lines(report: Report) -> Iterator[Line]:
         yield []
     if report.interrupted:
         yield [(ERROR, "interrupted"), ("", f" {report.interrupted}")]
-    if report.launches or not report.input_error:
+    if isinstance(report, StaticReport):
+        from xttir.tools import render_static
+
+        if not report.input_error:
+            yield from render_static.summary_lines(report)
+    elif report.launches or not report.input_error:
         yield from summary_lines(report)
 
 
@@ -143,11 +149,15 @@ def shown_place(location: Location) -> str:
     """The location with a path that is short where the file is below the current directory."""
     if not location.file:
         return str(location)
-    path = location.file
-    if os.path.isabs(path):
-        near = os.path.relpath(path)
-        path = path if near.startswith("..") else near
-    return str(Location(path, location.line, location.column))
+    return str(Location(shown_path(location.file), location.line, location.column))
+
+
+def shown_path(path: str) -> str:
+    """`path`, relative to the current directory where it is below it."""
+    if not os.path.isabs(path):
+        return path
+    near = os.path.relpath(path)
+    return path if near.startswith("..") else near
 
 
 def _where(fault: Fault, place: Location) -> str:
