@@ -1,15 +1,16 @@
 """What xttir adds to xDSL's drivers, found through the `xdsl.universe` entry point.
 
-With xttir installed, plain `xdsl-opt` knows the dialects below in any MLIR text, reads `.ttir` and
-`.ttgir` files, and writes them with `-t ttir`. Two universes may not define the same dialect, so in
-`.mlir` files `xdsl-opt` still uses xDSL's own `arith`, `math`, `scf` and `llvm`, whose comparisons,
-selects and casts take no tensors, and its own parser, which misreads `dense<0xFF800000>` and stops
-at location aliases that are defined at the end. Name such a file `.ttir`, pass `-f ttir`, or use
-`xttir-opt`, where ours stand in everywhere.
+With xttir installed, plain `xdsl-opt` knows the dialects below in any MLIR text, reads `.ttir`,
+`.ttgir` and `.ptx` files, and writes them with `-t ttir` and `-t ptx`. Two universes may not define
+the same dialect, so in `.mlir` files `xdsl-opt` still uses xDSL's own `arith`, `math`, `scf` and
+`llvm`, whose comparisons, selects and casts take no tensors, and its own parser, which misreads
+`dense<0xFF800000>` and stops at location aliases that are defined at the end. Name such a file
+`.ttir`, pass `-f ttir`, or use `xttir-opt`, where ours stand in everywhere.
 """
 
 from __future__ import annotations
 
+from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 from xdsl.utils.frontend import Frontend
 from xdsl.utils.target import Target
@@ -23,6 +24,24 @@ def _frontend() -> type[Frontend]:
     return TritonFrontend
 
 
+def _ptx_frontend() -> type[Frontend]:
+    from xttir.frontends.ptx.opt import PtxFrontend
+
+    return PtxFrontend
+
+
+def _ptx_target() -> type[Target]:
+    from xttir.frontends.ptx.opt import PtxTarget
+
+    return PtxTarget
+
+
+def _verify_races() -> type[ModulePass]:
+    from xttir.analyses.passes import VerifyRacesPass
+
+    return VerifyRacesPass
+
+
 def _target() -> type[Target]:
     from xttir.frontends.opt import TritonTarget
 
@@ -31,6 +50,7 @@ def _target() -> type[Target]:
 
 XTTIR_UNIVERSE = Universe(
     all_dialects=dict(NEW),
-    all_frontends={"ttir": _frontend, "ttgir": _frontend},
-    all_targets={"ttir": _target},
+    all_frontends={"ttir": _frontend, "ttgir": _frontend, "ptx": _ptx_frontend},
+    all_targets={"ttir": _target, "ptx": _ptx_target},
+    all_passes={"verify-races": _verify_races},
 )

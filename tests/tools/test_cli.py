@@ -263,7 +263,7 @@ def test_lists_and_versions():
     shown = run_plain("--help")
     assert shown.returncode == 0
     assert "sanitize" in shown.stdout
-    assert "verify" not in shown.stdout
+    assert "verify" in shown.stdout
     assert "--grid-order ORDER" in run_plain("sanitize", "--help").stdout
 
 

@@ -1,7 +1,7 @@
 """Places in compiled kernels, as people want to see them: their own source line, then the PTX line.
 
 The analyses give for every instruction its PTX line and then the source lines from inside out,
-where the PTX has line information. The sides of a fault follow one another, each from a PTX line on.
+where the PTX has line information. The sides of a fault follow one another, each from its PTX line.
 """
 
 from __future__ import annotations

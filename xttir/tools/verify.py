@@ -144,7 +144,7 @@ class Verifier:
     ) -> None:
         """One kernel at one launch. `command` runs it; a witness is added to that."""
         from xttir.analyses.verify import verify_trace
-        from xttir.interp.ptx import trace
+        from xttir.interp.ptx.trace import trace
 
         report, began = self.report, time.perf_counter()
         outcome = Outcome(

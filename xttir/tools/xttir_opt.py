@@ -1,8 +1,9 @@
-"""The `xttir-opt` command: xDSL's optimizer driver for Triton's IR.
+"""The `xttir-opt` command: xDSL's optimizer driver for Triton's IR and PTX.
 
 All flags of `xdsl-opt` work, and the spellings of MLIR's drivers: `--pass-pipeline`,
 `--mlir-print-ir-after-all`, `--mlir-print-op-generic`, `--verify-diagnostics` with comments, passes
-as flags. Errors in the input are one line with their place, and exit code 2.
+as flags. Errors in the input are one line with their place, and exit code 2; a verification pass
+that finds faults prints them, no module, and exit code 1.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import IO, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -23,12 +25,14 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 import xttir
-from xttir.diagnostics import InputError, Location
+from xttir.analyses.passes import Refuted
+from xttir.diagnostics import InputError, Location, Unsupported
 from xttir.dialects.context import MENDED, NEW
 from xttir.tools.expected import Expectations
 
 _SPLIT = re.compile(r"^// -----.*\n?", re.MULTILINE)
 SUFFIXES = ("mlir", "ttir", "ttgir")
+KNOWN = (*SUFFIXES, "ptx")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,16 +40,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     # For --disable-verify xDSL takes this method away from all attributes of the process.
     verify_attribute = Attribute.__post_init__
     try:
-        return XttirOptMain(args=argv).main()
-    except InputError as error:
+        words = list(sys.argv[1:] if argv is None else argv)
+        return XttirOptMain(args=_flags_closed(words)).main()
+    except (InputError, Unsupported) as error:
         print(error, file=sys.stderr)
-        return InputError.exit_code
+        return error.exit_code
     except BrokenPipeError:
         # Whoever read our output has gone; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return InputError.exit_code
     finally:
         Attribute.__post_init__ = verify_attribute
+
+
+def _flags_closed(words: list[str]) -> list[str]:
+    """`--my-pass FILE` as `--my-pass= FILE`: only what follows `=` are options of the pass."""
+    passes = {f"--{name}" for name in Universe.get_multiverse().all_passes}
+    return [f"{word}=" if word in passes else word for word in words]
 
 
 def _mlir_target() -> type[Target]:
@@ -77,7 +88,7 @@ class XttirOptMain(xDSLOptMain):
 
     def __init__(
         self,
-        description: str = "Optimizer driver for Triton's IR",
+        description: str = "Optimizer driver for Triton's IR and PTX",
         args: Sequence[str] | None = None,
     ):
         try:
@@ -124,6 +135,12 @@ class XttirOptMain(xDSLOptMain):
             ("--mlir-print-local-scope", "Accepted; locations are always printed in place"),
         ):
             arg_parser.add_argument(flag, action="store_true", default=False, help=what)
+        arg_parser.add_argument(
+            "--launch",
+            default="",
+            metavar="FILE",
+            help="Launch description for the verification passes of PTX kernels",
+        )
         taken = set(arg_parser._option_string_actions)
         for name in self.available_passes:
             if f"--{name}" not in taken:
@@ -136,7 +153,11 @@ class XttirOptMain(xDSLOptMain):
         if self.args.pass_pipeline is not None:
             inner = _inside_module(self.args.pass_pipeline)
             spec = f"{inner},{spec}" if inner and spec else inner or spec
-        self.pipeline = PassPipeline.parse_spec(self.available_passes, spec, self._between)
+        pipeline = PassPipeline.parse_spec(self.available_passes, spec, self._between)
+        if self.args.launch:
+            passes = tuple(_with_launch(p, self.args.launch) for p in pipeline.passes)
+            pipeline = replace(pipeline, passes=passes)
+        self.pipeline = pipeline
 
     def _between(
         self, previous: ModulePass | None, module: ModuleOp, following: ModulePass | None
@@ -206,6 +227,9 @@ class XttirOptMain(xDSLOptMain):
             module = self._parse(text)
             self._run_passes(module)
             result = self.output_resulting_program(module)
+        except Refuted as error:
+            self._report(error)
+            return 1
         except InputError as error:
             if expected is not None and expected.any:
                 expected.meet(error)
@@ -223,8 +247,22 @@ class XttirOptMain(xDSLOptMain):
             print(line, file=sys.stderr)
         return 1 if missed else 0
 
+    def _report(self, error: Refuted) -> None:
+        """Print the faults of a verification pass."""
+        from xttir.tools import render
+        from xttir.tools.places import Places
+
+        places = Places(self.get_input_name())
+        faults = [places.presented(fault) for fault in error.faults]
+        color = render.wants_color(sys.stderr)
+        print(render.styled(render.fault_lines(faults), color), end="", file=sys.stderr)
+
     def _parse(self, text: str) -> ModuleOp:
         frontend = self.args.frontend
+        if frontend == "ptx" or (frontend is None and self.get_input_name().endswith(".ptx")):
+            from xttir.frontends.ptx import parse_ptx
+
+            return parse_ptx(text, self.get_input_name())
         if frontend is not None and frontend.partition("{")[0] not in SUFFIXES:
             from io import BytesIO
 
@@ -244,6 +282,8 @@ class XttirOptMain(xDSLOptMain):
     def _run_passes(self, module: ModuleOp) -> None:
         try:
             self.apply_passes(module)
+        except Refuted:
+            raise
         except DiagnosticException as error:
             raise InputError(_one_line(error), Location(self.get_input_name())) from error
 
@@ -261,7 +301,7 @@ class XttirOptMain(xDSLOptMain):
                     data = file.read()
             suffix = os.path.splitext(name or "")[1].removeprefix(".")
             if self.args.frontend is None and suffix and suffix not in self.available_frontends:
-                known = ", ".join(f".{known}" for known in SUFFIXES)
+                known = ", ".join(f".{known}" for known in KNOWN)
                 raise InputError(
                     f"unknown kind of file '.{suffix}'",
                     Location(name or "-"),
@@ -286,6 +326,11 @@ class XttirOptMain(xDSLOptMain):
         except OSError as error:
             reason = error.strerror or str(error)
             raise InputError(f"cannot write: {reason}", Location(name)) from error
+
+
+def _with_launch(found: ModulePass, launch: str) -> ModulePass:
+    """The pass with `--launch`, if it takes a launch description and has none."""
+    return replace(found, launch=launch) if getattr(found, "launch", None) == "" else found  # type: ignore[call-arg]
 
 
 def _inside_module(pipeline: str) -> str:
