@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from xttir.diagnostics import Location
+from xttir.diagnostics import Fault, Location
 
 
 class Space(enum.StrEnum):
@@ -408,3 +408,5 @@ class Trace:
     buffers: list[tuple[str, int, int]] = field(default_factory=list)
     """(name, first global address, size in bytes) of the tensors, for messages."""
     assumptions: list[str] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    """Found on the way: out of bounds, reads of what nobody wrote, registers in flight, traps."""

@@ -1,0 +1,714 @@
+"""Runs a plan: groups of lanes over blocks of code, splitting, waiting and joining.
+
+Runnable groups stand in a queue by block, lowest first, and groups at the same place are joined
+(thread frontiers: Diamos et al., 2011), so threads reconverge where their ways meet and a group that
+waits never holds up another. A schedule that interleaves warps instead is in `schedules`.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from xttir.analyses.events import (
+    Access,
+    Blocked,
+    Event,
+    Exit,
+    Fence,
+    Footprint,
+    Mode,
+    Space,
+)
+from xttir.diagnostics import Fault, Kind, Policy, Unsupported
+from xttir.frontends.launch_description import LaunchDescription
+from xttir.interp.ptx import converge, unknown
+from xttir.interp.ptx.actual_step import ActualStep
+from xttir.interp.ptx.barriers import Barriers
+from xttir.interp.ptx.geometry import SHARED_BITS, Geometry
+from xttir.interp.ptx.group import Group, merge
+from xttir.interp.ptx.instruction import UNKNOWN, Ins
+from xttir.interp.ptx.launch_setup import Contents, lay_out
+from xttir.interp.ptx.memory import (
+    GLOBAL_BASE,
+    LOCAL_WINDOW,
+    PARAM_WINDOW,
+    SHARED_WINDOW,
+    WINDOW_SIZE,
+    LaunchMemory,
+)
+from xttir.interp.ptx.plan import Block, Do, Plan, Run
+from xttir.interp.ptx.scalar import defined_slots
+from xttir.interp.ptx.schedules import Merged, Schedule
+from xttir.interp.ptx.step import Task
+from xttir.interp.ptx.values import Pending
+
+MAX_STEPS = 20_000_000
+"""Blocks entered; more is an endless loop."""
+BATCH_LANES = 1 << 16
+"""Blocks are started in batches of whole clusters with about this many threads."""
+
+
+class Executor:
+    """One execution of a launch."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        launch: LaunchDescription,
+        data: Mapping[str, np.ndarray] | None,
+        schedule: Schedule | None = None,
+    ):
+        self.plan = plan
+        self.launch = launch
+        self.arch = launch.capability
+        self.tracing = data is None
+        self.geometry = Geometry(launch.grid, launch.block, launch.cluster)
+        self.threads_per_cta = self.geometry.threads
+        self.layout = lay_out(plan.kernel, launch)
+        lanes = self.geometry.ctas * self.threads_per_cta
+        self.memory = LaunchMemory(
+            self.geometry.ctas,
+            lanes,
+            self.layout.shared_bytes,
+            self.layout.local_bytes,
+            data is None,
+        )
+        self.contents = Contents(plan.kernel, launch, self.layout, self.memory, data)
+        self.barriers = Barriers(self)
+        self.state: dict[str, Any] = {}
+        self.events: list[Event | None] = []
+        self.next_event = 0
+        self.faults: dict[Any, Fault] = {}
+        self.assumptions: dict[str, None] = {}
+        self.alive = self.barriers.alive
+        self.exits = 0
+        self.versions = dict.fromkeys(("", "mbarrier", "named", "cluster"), 0)
+        self.schedule: Schedule = schedule or Merged()
+        self.queue: list[int] = []
+        self.ready: dict[int, list[Group]] = {}
+        self.waiting: dict[Any, Group] = {}
+        self.gathering: dict[Any, Group] = {}
+        self.tasks: list[tuple[Task, ActualStep]] = []
+        self.blocked: list[Blocked] = []
+        self.next_cluster = 0
+        self.steps = 0
+        self.clock = 0
+        self.stopped = False
+
+    # The loop -------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """Run until all threads have ended, or none can go on."""
+        with np.errstate(all="ignore"):
+            self.admit()
+            while True:
+                group = self.schedule.pick(self)
+                if group is not None:
+                    self.advance(group)
+                elif not self._recover():
+                    break
+        if self.waiting:
+            self._stuck()
+
+    def _recover(self) -> bool:
+        """Nothing can run: wake what may go on, perform what is in flight, start more blocks."""
+        return self.wake() or self.schedule.release(self) or self.admit() or converge.force(self)
+
+    def admit(self) -> bool:
+        """Start the next batch of clusters; False when there are none left."""
+        ranks = self.geometry.ranks
+        clusters = self.geometry.ctas // ranks
+        if self.next_cluster >= clusters or self.stopped:
+            return False
+        per_cluster = ranks * self.threads_per_cta
+        count = min(max(1, BATCH_LANES // per_cluster), clusters - self.next_cluster)
+        first = self.next_cluster * per_cluster
+        self.next_cluster += count
+        lanes = np.arange(first, first + count * per_cluster, dtype=np.int32)
+        self.alive[lanes] = True
+        block = self.plan.blocks[0]
+        group = Group(self, lanes, block)
+        for slot in block.live:
+            group.env[slot] = self.undefined(slot)
+        self.schedule.start(self, group)
+        return True
+
+    def undefined(self, slot: int) -> Any:
+        """A register that nothing has defined: unknown, or zero where numbers are needed."""
+        if self.tracing:
+            return UNKNOWN
+        return np.zeros(1, self.plan.containers[slot])
+
+    def push(self, group: Group) -> None:
+        """The group can run."""
+        number = group.block.number
+        there = self.ready.get(number)
+        if there is None:
+            self.ready[number] = [group]
+            heapq.heappush(self.queue, number)
+        else:
+            there.append(group)
+
+    def pop(self) -> Group | None:
+        """The lanes at the lowest place, as one group."""
+        if not self.queue:
+            return None
+        number = self.queue[0]
+        there = self.ready[number]
+        if len(there) == 1:
+            del self.ready[number]
+            heapq.heappop(self.queue)
+            return there[0]
+        first = min(there, key=lambda g: g.at)
+        mine = [g for g in there if g.at == first.at and g.way is first.way]
+        rest = [g for g in there if g.at != first.at or g.way is not first.way]
+        if rest:
+            self.ready[number] = rest
+        else:
+            del self.ready[number]
+            heapq.heappop(self.queue)
+        return mine[0] if len(mine) == 1 else self.merged(mine)
+
+    def merged(self, groups: list[Group]) -> Group:
+        """Groups at one place as one."""
+        first = groups[0]
+        return merge(groups, self.live_at(first))
+
+    def live_at(self, group: Group) -> tuple[int, ...]:
+        """Slots that are live where the group stands."""
+        if group.at == 0:
+            return group.block.live
+        item = group.block.code[group.at]
+        assert isinstance(item, Do)
+        return self.plan.live_before(item)
+
+    def advance(self, group: Group) -> None:
+        """Run a group until it waits, ends, or another one comes before it."""
+        current: Group | None = group
+        while current is not None:
+            group = current
+            block = group.block
+            code = block.code
+            size = len(code)
+            while group.at < size:
+                item = code[group.at]
+                if item.__class__ is Run:
+                    if group.held:
+                        self._watched(group, item)  # type: ignore[arg-type]
+                    else:
+                        env = group.env
+                        for function in item.functions:  # type: ignore[union-attr]
+                            function(env)
+                    group.at += 1
+                    continue
+                next_group = self.execute(group, item)  # type: ignore[arg-type]
+                if next_group is None:
+                    return
+                group = next_group
+            current = self.leave(group, block)
+
+    def _watched(self, group: Group, run: Run) -> None:
+        """Scalar instructions while registers are held by operations that read them later."""
+        for function, ins in zip(run.functions, run.instructions, strict=True):
+            for slot in _defined(ins):
+                if slot in group.held:
+                    self.overwritten(group, slot, ins)
+            function(group.env)
+
+    # One instruction ------------------------------------------------------------------------------
+
+    def execute(self, group: Group, do: Do) -> Group | None:
+        """An instruction with an effect; the group that goes on after it, None when none does."""
+        if (
+            do.together > 1
+            and (group.complete != self.exits or group.whole < do.together)
+            and not group.forced
+        ):
+            gathered = converge.gather(self, group, do)
+            if gathered is None:
+                return None
+            group = gathered
+        rows, maybe = None, False
+        guard = do.ins.guard
+        if guard is not None:
+            flag = group.env[guard.slot]
+            if flag.__class__ is np.ndarray and flag.shape[0] == 1:
+                if bool(flag[0]) == guard.negated:
+                    group.at += 1
+                    return group
+            else:
+                rows, maybe = self._guarded(group, do, flag)
+                if rows is not None and not rows.size:
+                    group.at += 1
+                    return group
+        step = ActualStep(self, group, do, rows)
+        if maybe:
+            step.maybe = step.doubtful = True
+        self.memory.report = step.report
+        do.meaning(step)  # type: ignore[arg-type]
+        if step.ready is not None:
+            return self._wait(group, step)
+        if step.gone:
+            return self._gone(group, step)
+        group.at += 1
+        if self.schedule.interleaves:
+            return self.schedule.after(self, group)
+        return group
+
+    def _guarded(self, group: Group, do: Do, flag: Any) -> tuple[np.ndarray | None, bool]:
+        """(rows whose guard holds, None for all; whether that is not known)."""
+        guard = do.ins.guard
+        assert guard is not None
+        if isinstance(flag, Pending):
+            flag = self.used_early(group, flag, do.ins)
+        if flag.__class__ is np.ndarray:
+            mask = flag != guard.negated
+            return (None if mask.all() else np.flatnonzero(mask)), False
+        if do.ins.name not in unknown.HARMLESS:
+            raise Unsupported(
+                f"{do.ins.name} under a guard that depends on data",
+                self.plan.location(do.ins),
+                "give the tensors that it is read from an `init`",
+            )
+        if flag is UNKNOWN:
+            return None, True
+        mask = (flag.data != guard.negated) | ~flag.known
+        return (None if mask.all() else np.flatnonzero(mask)), True
+
+    def _wait(self, group: Group, step: ActualStep) -> Group | None:
+        """Lanes that are not ready stay at the instruction; the others come to it again."""
+        assert step.ready is not None
+        stay = np.flatnonzero(~step.ready)
+        if step.rows is not None:
+            stay = step.rows[stay]
+        if stay.size == group.n:
+            self.park(group)
+            return None
+        live = self.plan.live_before(step.do)
+        mask = np.ones(group.n, bool)
+        mask[stay] = False
+        self.park(group.part(stay, live))
+        return group.part(np.flatnonzero(mask), live)
+
+    def _gone(self, group: Group, step: ActualStep) -> Group | None:
+        """Lanes that end in the middle of a block."""
+        if group.way is not None:
+            group.way.lost(step.lanes)
+        else:
+            self.end(step.lanes, step.ins.index, silent=True)
+        if step.rows is None:
+            if group.way is not None:
+                return group.way.check(self)
+            return None
+        mask = np.ones(group.n, bool)
+        mask[step.rows] = False
+        live = self.plan.live_before(step.do)
+        rest = group.part(np.flatnonzero(mask), live)
+        rest.at += 1
+        return rest
+
+    # Waiting --------------------------------------------------------------------------------------
+
+    def progress(self, kind: str) -> int:
+        """A number that changes when what waits for this kind of thing may go on."""
+        if kind == "memory":
+            return self.memory.version
+        if kind == "":
+            return self.versions[""] + self.memory.version
+        return self.versions[kind]
+
+    def bump(self, kind: str) -> None:
+        self.versions[kind] += 1
+        self.versions[""] += 1
+
+    def park(self, group: Group, version: int | None = None) -> None:
+        """The group waits where it stands, for `group.waits_for`."""
+        group.version = self.progress(group.waits_for) if version is None else version
+        key = self.schedule.parking(group)
+        there = self.waiting.get(key)
+        if there is not None:
+            what = there.what
+            group = self.merged([there, group])
+            group.what = what
+        self.waiting[key] = group
+
+    def wake(self) -> bool:
+        """Make what may go on runnable again."""
+        found = [
+            key
+            for key, group in self.waiting.items()
+            if group.version != self.progress(group.waits_for)
+        ]
+        for key in found:
+            self.push(self.waiting.pop(key))
+        return bool(found)
+
+    # Control flow ---------------------------------------------------------------------------------
+
+    def leave(self, group: Group, block: Block) -> Group | None:
+        """The end of a block."""
+        self.steps += 1
+        if self.steps > MAX_STEPS:
+            self.stopped = True
+            raise Unsupported(
+                f"a run of more than {MAX_STEPS} blocks", self._place(block.ending.index)
+            )
+        ending = block.ending
+        if ending.kind == "goto":
+            return self.go(group, block.targets[0], block)
+        if ending.kind == "exit":
+            return self.finish_lanes(group, ending.index)
+        guard = ending.guard
+        assert guard is not None
+        flag = group.env[guard.slot]
+        if isinstance(flag, Pending):
+            flag = self.used_early(group, flag, self.plan.ending_ins(block))
+        if ending.kind == "index":
+            return self._indexed(group, block, flag)
+        if flag.__class__ is not np.ndarray:
+            return unknown.branch(self, group, block, flag)
+        if flag.shape[0] == 1:
+            return self.go(group, block.targets[bool(flag[0]) == guard.negated], block)
+        return self.divide(group, block, flag == guard.negated)
+
+    def divide(self, group: Group, block: Block, second: np.ndarray) -> Group | None:
+        """Lanes of `second` (bool) go to the second target, the others to the first."""
+        count = int(np.count_nonzero(second))
+        if count in (0, group.n):
+            return self.go(group, block.targets[count != 0], block)
+        return self._to_each(group, block, second.astype(np.int8))
+
+    def _to_each(self, group: Group, block: Block, choice: np.ndarray) -> Group | None:
+        for k in np.unique(choice):
+            target = block.targets[k]
+            part = self.go(group.part(np.flatnonzero(choice == k), target.live), target, block)
+            if part is not None:
+                self.push(part)
+        return None
+
+    def _indexed(self, group: Group, block: Block, index: Any) -> Group | None:
+        if index.__class__ is not np.ndarray:
+            raise Unsupported(
+                "a branch index that depends on data", self._place(block.ending.index)
+            )
+        beyond = index >= len(block.targets)
+        if beyond.any():
+            lanes = group.lanes if beyond.shape[0] == 1 else group.lanes[beyond]
+            self.fault(
+                Kind.UNDEFINED,
+                f"branch index {int(index.max())} of {len(block.targets)} targets",
+                self.plan.ending_ins(block),
+                lanes,
+            )
+            index = np.minimum(index, len(block.targets) - 1)
+        if (index == index[0]).all():
+            return self.go(group, block.targets[int(index[0])], block)
+        return self._to_each(group, block, index.astype(np.int64))
+
+    def go(self, group: Group, target: Block, source: Block) -> Group | None:
+        """To the start of a block; the group if it may go on at once."""
+        group.block = target
+        group.at = 0
+        if group.way is not None and target.number == group.way.join:
+            return group.way.arrive(self, group)
+        if target.spin and not self._spin(group, target, source):
+            return None
+        return self.schedule.entered(self, group)
+
+    def _spin(self, group: Group, head: Block, source: Block) -> bool:
+        """Into a loop that only reads, or round it once more: then the lanes wait for a change of
+        memory, and what they read is as if it had not been."""
+        version = group.version
+        group.version = self.memory.version
+        if source.number not in head.spin:
+            group.seen = self.next_event
+            return True
+        if self.tracing:
+            self._forget(group, head)
+        group.seen = self.next_event
+        if version != self.memory.version:
+            return True
+        group.waits_for, group.what = "memory", "a change of the memory it reads in a loop"
+        group.prune(head.live)
+        self.park(group, version)
+        return False
+
+    def _forget(self, group: Group, head: Block) -> None:
+        """Take the lanes out of the events of a loop since they entered it last."""
+        for n in range(len(self.events) - 1, group.seen - 1, -1):
+            event = self.events[n]
+            if event is not None and event.ins in head.spin_instructions:
+                self.events[n] = without(event, group.lanes)
+
+    def finish_lanes(self, group: Group, index: int) -> Group | None:
+        """exit, or the end of the kernel."""
+        way = group.way
+        if way is not None:
+            group.at = 0
+            if way.join >= len(self.plan.blocks):
+                return way.arrive(self, group)
+            way.lost(group.lanes)
+            return way.check(self)
+        self.end(group.lanes, index)
+        return None
+
+    def end(self, lanes: np.ndarray, index: int, silent: bool = False) -> None:
+        self.alive[lanes] = False
+        self.exits += 1
+        if not silent:
+            self.emit(Exit(index, lanes))
+        self.barriers.exited(lanes)
+        self.bump("")
+
+    # Stuck ----------------------------------------------------------------------------------------
+
+    def _stuck(self) -> None:
+        for group in self.waiting.values():
+            item = group.block.code[group.at] if group.at < len(group.block.code) else None
+            index = item.ins.index if isinstance(item, Do) else self._first_read(group.block)
+            what = self.barriers.explain(group, item) or group.what
+            self.blocked.append(Blocked(index, group.lanes, what))
+
+    def _first_read(self, block: Block) -> int:
+        for number in sorted(block.spin) or [block.number]:
+            for item in self.plan.blocks[number].code:
+                if isinstance(item, Do) and item.wait == "spin":
+                    return item.ins.index
+        return block.ending.index
+
+    # Effects --------------------------------------------------------------------------------------
+
+    def emit(self, event: Event) -> int:
+        index = self.next_event
+        self.next_event += 1
+        if self.tracing:
+            self.events.append(event)
+        else:
+            self.schedule.happened(event)
+        return index
+
+    def submit(self, task: Task, step: ActualStep) -> None:
+        if self.tracing or self.schedule.at_once(self, task):
+            self.perform(task, step)
+        else:
+            self.tasks.append((task, step))
+
+    def perform(self, task: Task, step: ActualStep | None = None) -> None:
+        """Perform an operation, and before it what it comes after."""
+        if task.done:
+            return
+        task.done = True
+        for before in task.after:
+            if not before.done:
+                self.perform(before)
+        if step is None:
+            step = next((s for t, s in self.tasks if t is task), None)
+        if step is not None:
+            self.tasks = [pair for pair in self.tasks if pair[0] is not task]
+            report, self.memory.report = self.memory.report, step.report
+            task.perform()
+            self.memory.report = report
+        else:
+            task.perform()
+        self.bump("")
+
+    def finish(self, group: Group, tasks: Iterable[Task]) -> None:
+        mine = {id(task) for task in tasks}
+        if not mine:
+            return
+        for task in tasks:
+            self.perform(task)
+        env, fenced = group.env, group.fenced
+        for slot, value in env.items():
+            if value.__class__ is Pending and id(value.task) in mine:
+                env[slot] = value.value()
+                if slot in fenced:
+                    fenced[slot] = env[slot]
+        if group.held:
+            group.held = {s: t for s, t in group.held.items() if id(t) not in mine}
+
+    def used_early(self, group: Group, value: Pending, ins: Ins) -> Any:
+        """A register is used while an operation is still going to write it."""
+        event = value.task.event
+        engine = getattr(event, "engine", "asynchronous operation")
+        self.fault(
+            Kind.RACE,
+            f"a register that {engine} writes is used before it was waited for",
+            ins,
+            group.lanes,
+            value.policy,
+            other=event.ins,
+            other_role=f"{engine} writes it",
+        )
+        if not value.task.done:
+            self.perform(value.task)
+        return value.value()
+
+    def overwritten(self, group: Group, slot: int, ins: Ins) -> None:
+        """A register is written while an operation still reads it."""
+        event = group.held.pop(slot).event
+        engine = getattr(event, "engine", "asynchronous operation")
+        self.fault(
+            Kind.RACE,
+            f"a register that {engine} reads is written before it was waited for",
+            ins,
+            group.lanes,
+            other=event.ins,
+            other_role=f"{engine} reads it",
+        )
+
+    def fault(
+        self,
+        kind: Kind,
+        message: str,
+        ins: Ins | int,
+        lanes: np.ndarray,
+        policy: Policy = Policy.ANY,
+        other: int = -1,
+        other_role: str = "",
+        **more: Any,
+    ) -> Fault:
+        index = ins if isinstance(ins, int) else ins.index
+        key = (kind, index, policy, other)
+        known = self.faults.get(key)
+        if known is not None:
+            return known
+        places = self.plan.sources[index].locations
+        if other >= 0:
+            theirs = self.plan.sources[other].locations
+            places += tuple(p.with_role(other_role) for p in theirs)
+        witness = {"lanes": _ranges(lanes), **more.pop("witness", {})}
+        found = Fault(
+            kind,
+            message,
+            kernel=self.plan.name,
+            locations=places,
+            policy=policy,
+            notes=(self.who(lanes), *more.pop("notes", ())),
+            witness=witness,
+            **more,
+        )
+        self.faults[key] = found
+        return found
+
+    def who(self, lanes: np.ndarray) -> str:
+        """Lanes in words."""
+        first = int(lanes[0])
+        cta, tid = divmod(first, self.threads_per_cta)
+        place = self.geometry.coordinates(cta)
+        text = f"thread {tid} of block {place}"
+        return text if lanes.size == 1 else f"{lanes.size} threads, first {text}"
+
+    # What registers and addresses stand for -------------------------------------------------------
+
+    def special(self, name: str, group: Group) -> Any:
+        value = self.geometry.special(name, group.cta, group.tid)
+        if value is not None:
+            return value
+        wide = name in ("clock64", "globaltimer")
+        if name.startswith(("clock", "globaltimer")):
+            self.clock += 1
+            if self.tracing:
+                return UNKNOWN
+            high = name.endswith("_hi")
+            return np.array([0 if high else self.clock], np.uint64 if wide else np.uint32)
+        sizes = {
+            "dynamic_smem_size": self.launch.dynamic_smem,
+            "total_smem_size": self.layout.shared_bytes,
+            "aggr_smem_size": self.layout.shared_bytes,
+        }
+        if name in sizes:
+            return np.array([sizes[name]], np.uint32)
+        if name in ("smid", "gridid", "pm0", "pm1", "pm2", "pm3", "current_graph_exec"):
+            if self.tracing:
+                return UNKNOWN
+            return np.zeros(1, np.uint64 if name in ("gridid", "current_graph_exec") else np.uint32)
+        raise Unsupported(f"special register %{name}")
+
+    def symbol(self, name: str, offset: int, group: Group) -> Any:
+        place = self.layout.places.get(name)
+        if place is None:
+            raise Unsupported(f"the address of {name}")
+        space, at = place
+        at += offset
+        if space == "param":
+            at += PARAM_WINDOW
+        if space == "shared" and self.geometry.ranks > 1:
+            rank = (group.rows_cta % self.geometry.ranks).astype(np.uint64)
+            return np.uint64(at) + (rank << np.uint64(SHARED_BITS))
+        return np.array([at], np.uint64)
+
+    def shared_of_generic(self, address: np.ndarray, step: ActualStep) -> np.ndarray:
+        """shared::cluster addresses of generic ones."""
+        inside = (address >= SHARED_WINDOW) & (address < SHARED_WINDOW + WINDOW_SIZE)
+        if not inside.all():
+            if (address < LOCAL_WINDOW).all():
+                return address
+            step.fault(Kind.UNDEFINED, "the address is not one of shared memory")
+        return np.where(inside, address - SHARED_WINDOW, address & 0xFFFFFFFF)
+
+    def read_map(self, step: ActualStep, address: np.ndarray) -> tuple[Any, bool]:
+        """See `Step.read_map`."""
+        first = int(address[0])
+        if first >= GLOBAL_BASE:
+            value = self.memory.load(Footprint(Space.GLOBAL, Mode.READ, address[:, None], 128))
+            known = value if value is UNKNOWN else value[:, 0, :]
+            return known, not self.contents.is_constant(first)
+        index = (address - PARAM_WINDOW)[:, None] + np.arange(128)
+        region = self.memory.param
+        if index.min() < 0 or index.max() >= region.size:
+            raise step.unsupported(f"a tensor map at {first:#x}")
+        return region.data()[index], False
+
+    def _place(self, index: int) -> Any:
+        if index < 0:
+            return None
+        places = self.plan.sources[index].locations
+        return places[0] if places else None
+
+
+def _defined(ins: Ins) -> list[int]:
+    found = ins.cache.get("slots")
+    if found is None:
+        found = ins.cache["slots"] = defined_slots(ins.dst)
+    return found
+
+
+def _ranges(lanes: np.ndarray) -> list[list[int]]:
+    """Runs of neighbouring lanes: [[first, last], ..]."""
+    breaks = np.flatnonzero(np.diff(lanes) != 1)
+    starts = np.concatenate([[0], breaks + 1])
+    ends = np.concatenate([breaks, [lanes.size - 1]])
+    return [[int(lanes[a]), int(lanes[b])] for a, b in zip(starts, ends, strict=True)]
+
+
+def without(event: Event, lanes: np.ndarray) -> Event | None:
+    """A read or fence without some of its lanes; None when none are left."""
+    keep = ~np.isin(event.lanes, lanes, assume_unique=True)
+    if not keep.any():
+        return None
+    if keep.all():
+        return event
+    n = event.lanes.size
+    event.lanes = event.lanes[keep]
+    if isinstance(event, Access):
+        event.footprints = tuple(
+            replace(f, starts=_rows(f.starts, keep, n), cta=_rows(f.cta, keep, n))
+            for f in event.footprints
+        )
+        if event.observed is not None:
+            event.observed = _rows(event.observed, keep, n)
+    elif not isinstance(event, Fence):
+        raise AssertionError("only reads and fences are in a loop that waits")
+    return event
+
+
+def _rows(array: Any, keep: np.ndarray, n: int) -> Any:
+    if array is None or array.shape[0] != n:
+        return array
+    return array[keep]

@@ -1,0 +1,337 @@
+"""ld and st in all their forms, and where addresses lead. Rules: PTX ISA 9.1, 9.7.9.8 to 9.7.9.13.
+
+Shared and global accesses are events; local memory and parameters are nobody else's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from xttir.analyses.events import Access, Footprint, Mode, Scope, Sem, Space
+from xttir.diagnostics import Kind
+from xttir.interp.ptx.actual_step import ActualStep
+from xttir.interp.ptx.instruction import UNKNOWN, Mem, Symbol, meaning
+from xttir.interp.ptx.memory import (
+    GLOBAL_BASE,
+    LOCAL_WINDOW,
+    PARAM_WINDOW,
+    SHARED_WINDOW,
+    WINDOW_SIZE,
+    footprint,
+    shared_place,
+)
+from xttir.interp.ptx.values import Partial, partial, take
+from xttir.interp.ptx_scalar import width_of
+
+SCOPES = {"cta": Scope.CTA, "cluster": Scope.CLUSTER, "gpu": Scope.GPU, "sys": Scope.SYS}
+SEMS = {
+    "volatile": Sem.VOLATILE,
+    "mmio": Sem.VOLATILE,
+    "relaxed": Sem.RELAXED,
+    "acquire": Sem.ACQUIRE,
+    "release": Sem.RELEASE,
+    "acq_rel": Sem.ACQ_REL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What the modifiers of an access say. `space`: global, shared::cta, shared::cluster, local,
+    param, const or "" (generic). `size` bytes of an element, `parts` of them."""
+
+    space: str
+    type: str
+    size: int
+    parts: int
+    sem: Sem
+    scope: Scope
+
+    @property
+    def total(self) -> int:
+        return self.size * self.parts
+
+    @property
+    def signed(self) -> bool:
+        return self.type.startswith("s")
+
+
+def form_of(step: ActualStep) -> Form:
+    found = step.ins.cache.get("form")
+    if found is None:
+        found = step.ins.cache["form"] = _form(step.ins.modifiers)
+    return found
+
+
+def _form(modifiers: tuple[str, ...]) -> Form:
+    space, sem, scope, parts = "", Sem.WEAK, Scope.CTA, 1
+    for m in modifiers:
+        base = m.partition("::")[0]
+        if base in ("global", "local", "param", "const"):
+            space = base
+        elif base == "shared":
+            space = "shared::cluster" if m == "shared::cluster" else "shared::cta"
+        elif m in SEMS:
+            sem = SEMS[m]
+        elif m in SCOPES:
+            scope = SCOPES[m]
+        elif m in ("v2", "v4", "v8"):
+            parts = int(m[1])
+    if sem is Sem.VOLATILE:
+        scope = Scope.SYS
+    type_ = modifiers[-1]
+    if type_ == "b128":
+        return Form(space, type_, 8, 2, sem, scope)
+    return Form(space, type_, max(width_of(type_) // 8, 1), parts, sem, scope)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Place:
+    """Addresses in one space: `rows` of the step (None: all). `block`: whose memory, as memory
+    wants it; `cta`: the same for a footprint (None: the lane's own)."""
+
+    space: Space | str
+    address: np.ndarray
+    rows: np.ndarray | None
+    block: np.ndarray | None
+    cta: np.ndarray | None
+
+
+def places(step: ActualStep, operand: Mem, space: str, total: int) -> list[Place]:
+    """Where a memory operand leads, aligned (or reported) addresses."""
+    address = step.address(operand)
+    misaligned = address & (total - 1) != 0 if total & (total - 1) == 0 else address % total != 0
+    if misaligned.any():
+        which = None if address.shape[0] == 1 else step.lanes[misaligned]
+        where = int(address[misaligned][0])
+        step.fault(
+            Kind.UNDEFINED, f"address {where:#x} is not a multiple of {total} (misaligned)", which
+        )
+        address = address - address % total
+    if space == "param" and isinstance(operand.base, Symbol):
+        place = step.executor.layout.places.get(operand.base.name)
+        if place is not None and place[0] == "local":
+            space = "local"
+    if space:
+        return [_place(step, space, address, None)]
+    return _generic(step, address)
+
+
+def _place(step: ActualStep, space: str, address: np.ndarray, rows: np.ndarray | None) -> Place:
+    if space in ("global", "const", "param"):
+        if space == "param":
+            return Place("param", address - PARAM_WINDOW, rows, None, None)
+        return Place(Space.GLOBAL, address, rows, None, None)
+    if space == "local":
+        lanes = step.lanes if rows is None else step.lanes[rows]
+        return Place("local", address, rows, lanes, None)
+    if step.executor.geometry.ranks == 1:
+        if rows is None:
+            return Place(Space.SHARED, address, None, step.rows_cta, None)
+        return Place(Space.SHARED, address, rows, take(step.rows_cta, rows), None)
+    cta = step.cta if rows is None else step.cta[rows]
+    offset, block = shared_place(address, cta, step.executor.geometry.ranks, space)
+    remote = block is not cta
+    return Place(Space.SHARED, offset, rows, block, block if remote else None)
+
+
+def _generic(step: ActualStep, address: np.ndarray) -> list[Place]:
+    """Generic addresses by the window they are in."""
+    windows = (
+        ("shared::cluster", SHARED_WINDOW),
+        ("local", LOCAL_WINDOW),
+        ("param", PARAM_WINDOW),
+    )
+    if (address >= GLOBAL_BASE).all() or (address < LOCAL_WINDOW).all():
+        return [_place(step, "global", address, None)]
+    out = []
+    rest = np.ones(address.shape, bool)
+    for space, base in windows:
+        inside = (address >= base) & (address < base + WINDOW_SIZE)
+        if not inside.any():
+            continue
+        inner = address if space == "param" else address - base
+        if inside.all():
+            return [_place(step, space, inner, None)]
+        rest &= ~inside
+        rows = np.flatnonzero(inside)
+        out.append(_place(step, space, inner[rows], rows))
+    if rest.any():
+        rows = np.flatnonzero(rest)
+        out.append(_place(step, "global", address[rows], rows))
+    return out
+
+
+# Reading and writing one place --------------------------------------------------------------------
+
+
+def read(step: ActualStep, place: Place, size: int, parts: int) -> Any:
+    """Raw bits, (n,) or (n, parts), UNKNOWN or Partial."""
+    memory = step.executor.memory
+    if place.space == "param":
+        return _read_param(step, place.address, size, parts)
+    if size * parts <= 16:
+        return memory.read(place.space, place.address, size, parts, place.block)
+    each = 16 // size
+    pieces = [
+        memory.read(place.space, place.address + 16 * k, size, each, place.block)
+        for k in range(parts // each)
+    ]
+    known: Any = True
+    arrays = []
+    for piece in pieces:
+        if piece is UNKNOWN:
+            return UNKNOWN
+        if isinstance(piece, Partial):
+            known = piece.known if known is True else known & piece.known
+            piece = piece.data
+        arrays.append(piece)
+    return partial(np.concatenate(arrays, axis=-1), known)
+
+
+def _read_param(step: ActualStep, offset: np.ndarray, size: int, parts: int) -> Any:
+    region = step.executor.memory.param
+    total = size * parts
+    if (offset < 0).any() or (offset + total > region.size).any():
+        step.fault(Kind.OUT_OF_BOUNDS, f"{step.ins.name} past the kernel's parameters")
+        offset = np.zeros_like(offset)
+    index = offset[:, None] + np.arange(total)
+    raw = np.ascontiguousarray(region.data()[index]).view(f"u{size}")
+    return raw[:, 0] if parts == 1 else raw
+
+
+def write(step: ActualStep, place: Place, size: int, parts: int, value: Any) -> None:
+    memory = step.executor.memory
+    if place.space == "param":
+        raise step.unsupported("a store to a kernel's parameters")
+    if size * parts <= 16:
+        memory.write(place.space, place.address, size, parts, value, place.block)
+        return
+    each = 16 // size
+    for k in range(parts // each):
+        piece = value
+        if value is not UNKNOWN:
+            span = slice(k * each, (k + 1) * each)
+            piece = (
+                Partial(value.data[:, span], value.known)
+                if isinstance(value, Partial)
+                else value[:, span]
+            )
+        memory.write(place.space, place.address + 16 * k, size, each, piece, place.block)
+
+
+def print_of(step: ActualStep, place: Place, mode: Mode, size: int) -> Footprint:
+    n = step.n if place.rows is None else place.rows.size
+    assert isinstance(place.space, Space)
+    return footprint(place.space, mode, place.address, size, n, place.cta, step.maybe)
+
+
+def _lanes(step: ActualStep, place: Place) -> np.ndarray:
+    return step.lanes if place.rows is None else step.lanes[place.rows]
+
+
+# Instructions -------------------------------------------------------------------------------------
+
+
+@meaning("ld", "ldu")
+def load(step: ActualStep) -> None:
+    form = form_of(step)
+    operand = step.ins.src[0]
+    assert isinstance(operand, Mem)
+    found = places(step, operand, form.space, form.total)
+    values = []
+    for place in found:
+        values.append(read(step, place, form.size, form.parts))
+        if isinstance(place.space, Space) and form.space != "const":
+            _emit_load(step, place, form)
+    value = values[0] if found[0].rows is None else _together(step, found, values)
+    step.put(step.ins.dst[0], value, form.signed)
+
+
+def _emit_load(step: ActualStep, place: Place, form: Form) -> None:
+    lanes = _lanes(step, place)
+    observed = None
+    if form.sem is not Sem.WEAK and step.tracing:
+        observed = step.executor.memory.observe(
+            place.space, place.address, place.block, form.total, None, lanes.size
+        )
+    step.emit(
+        Access(
+            step.ins.index,
+            lanes,
+            (print_of(step, place, Mode.READ, form.total),),
+            form.sem,
+            form.scope,
+            observed,
+            step.do.wait == "spin",
+        )
+    )
+
+
+def _together(step: ActualStep, found: list[Place], values: list[Any]) -> Any:
+    """Values of different windows for all lanes."""
+    from xttir.interp.ptx.values import join
+
+    rows = [p.rows for p in found if p.rows is not None]
+    order = np.argsort(np.concatenate(rows), kind="stable")
+    return join(values, [r.size for r in rows], order)
+
+
+@meaning("st")
+def store(step: ActualStep) -> None:
+    form = form_of(step)
+    operand, source = step.ins.src[0], step.ins.src[1]
+    assert isinstance(operand, Mem)
+    value = step.raw(source, "b128" if form.type == "b128" else form.type)
+    if value.__class__ is np.ndarray:
+        value = value.astype(f"u{form.size}", copy=False)
+    for place in places(step, operand, form.space, form.total):
+        mine = value if place.rows is None else take(value, place.rows)
+        if step.maybe and step.tracing:
+            mine = UNKNOWN
+        write(step, place, form.size, form.parts, mine)
+        if isinstance(place.space, Space):
+            _emit_store(step, place, form)
+
+
+def _emit_store(step: ActualStep, place: Place, form: Form) -> None:
+    if step.tracing:
+        strong = form.sem is not Sem.WEAK
+        step.executor.memory.written(
+            place.space,
+            place.address,
+            place.block,
+            form.total,
+            step.next_event() if strong else None,
+        )
+    step.emit(
+        Access(
+            step.ins.index,
+            _lanes(step, place),
+            (print_of(step, place, Mode.WRITE, form.total),),
+            form.sem,
+            form.scope,
+        )
+    )
+
+
+@meaning("st.bulk")
+def store_bulk(step: ActualStep) -> None:
+    """Zeros in shared memory."""
+    ins = step.ins
+    operand = ins.src[0]
+    assert isinstance(operand, Mem)
+    sizes = step.integers(ins.src[1], "u64")
+    for size in np.unique(sizes):
+        for place in places(step, operand, "shared::cta", 8):
+            if place.rows is not None:
+                raise step.unsupported("st.bulk to generic addresses")
+            address = np.broadcast_to(place.address, (step.n,)).copy()
+            address[np.broadcast_to(sizes != size, (step.n,))] = -1
+            cta = np.broadcast_to(step.cta, (step.n,))[:, None]
+            mode = Mode.WRITE
+            written = Footprint(Space.SHARED, mode, address[:, None], int(size), cta=cta)
+            step.memory.store(written, np.zeros((1, 1, 1), np.uint8))
+            step.emit(Access(ins.index, step.lanes, (written,)))

@@ -1,0 +1,60 @@
+"""Runs a kernel once with tensor data unknown, and keeps the events."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from xttir.analyses.events import Access, Trace
+from xttir.frontends.launch_description import LaunchDescription
+from xttir.interp.ptx.executor import Executor
+from xttir.interp.ptx.plan import Plan, plan_of
+
+
+def trace(module: ModuleOp, launch: LaunchDescription) -> Trace:
+    """The events of one schedule of a launch. Raises InputError and Unsupported."""
+    return trace_plan(plan_of(module, launch.entry), launch)
+
+
+def trace_plan(plan: Plan, launch: LaunchDescription) -> Trace:
+    executor = Executor(plan, launch, None)
+    executor.run()
+    return _trace(executor)
+
+
+def _trace(executor: Executor) -> Trace:
+    plan, geometry = executor.plan, executor.geometry
+    return Trace(
+        kernel=plan.name,
+        arch=executor.arch,
+        threads_per_cta=geometry.threads,
+        ctas_per_cluster=geometry.ranks,
+        ctas=np.arange(geometry.ctas),
+        instructions=plan.sources,
+        events=_compact(executor.events),
+        blocked=executor.blocked,
+        shared_bytes=executor.layout.shared_bytes,
+        buffers=[(r.name, r.base, r.size) for r in executor.memory.tensors],
+        assumptions=list(executor.assumptions),
+        faults=list(executor.faults.values()),
+    )
+
+
+def _compact(events: list[Any]) -> list[Any]:
+    """Without the events that turned out not to have happened; `observed` follows."""
+    if all(event is not None for event in events):
+        return events
+    place = np.full(len(events) + 1, -1, np.int32)
+    kept = [n for n, event in enumerate(events) if event is not None]
+    place[kept] = np.arange(len(kept))
+    out = [events[n] for n in kept]
+    for event in out:
+        if isinstance(event, Access) and event.observed is not None:
+            event.observed = place[event.observed]
+    return out
+
+
+__all__ = ["replace", "trace", "trace_plan"]

@@ -1,0 +1,199 @@
+"""Which instructions are waits: loops round try_wait, and loops that only read until they see
+something. Found in the plan, before anything runs.
+
+A try_wait is followed along the edges that are taken when its predicate is False: if nothing but
+register work happens until it (or another try_wait of the same operands) comes again, the loop is one
+blocking wait. A loop that does nothing but read strongly, and leaves its registers as they were, is
+a spin: every round is like the one before unless memory changes.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from xttir.interp.ptx import cfg
+from xttir.interp.ptx.instruction import UNKNOWN, Ins, Reg, registers
+from xttir.interp.ptx.scalar import GROUP
+
+if TYPE_CHECKING:
+    from xttir.interp.ptx.plan import Block, Do, Plan
+
+_WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+_IDLE = frozenset(("mbarrier.try_wait", "mbarrier.test_wait", "call", "trap", "setmaxnreg"))
+MAX_BLOCKS = 64
+
+
+def classify(plan: Plan) -> None:
+    waits = [item for block in plan.blocks for item in block.code if _is_wait(item)]
+    follow = {id(do): _after_false(plan, do) for do in waits}
+    by_id = {id(do): do for do in waits}
+    for do in waits:
+        do.wait = "loop" if _comes_back(id(do), follow) else "peek"
+    del by_id
+    for head, blocks in plan.loop_blocks.items():
+        _spin(plan, head, blocks)
+
+
+def _is_wait(item: Any) -> bool:
+    return hasattr(item, "meaning") and item.ins.name in _WAITS
+
+
+def _comes_back(start: int, follow: dict[int, set[int] | None]) -> bool:
+    """Whether trying again for ever is all that can happen: every way leads to a try_wait of the
+    same operands that comes back in turn."""
+    seen: set[int] = set()
+    work = [start]
+    while work:
+        node = work.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        after = follow.get(node)
+        if not after:
+            return False
+        work += after
+    return True
+
+
+class _Registers(dict[int, Any]):
+    """Registers of which only a few are known."""
+
+    n = 1
+
+    def __missing__(self, slot: int) -> Any:
+        return UNKNOWN
+
+    def special(self, name: str) -> Any:
+        return UNKNOWN
+
+    def symbol(self, name: str, offset: int) -> Any:
+        return UNKNOWN
+
+    def used_early(self, value: Any, ins: Ins) -> Any:
+        return UNKNOWN
+
+
+def _operands(do: Do) -> tuple[Any, ...]:
+    """What a wait waits for: its first two sources, and how they are to be read."""
+    modifiers = tuple(m for m in do.ins.modifiers if m == "parity" or m.startswith("shared"))
+    return (do.ins.src[:2], modifiers)
+
+
+def _after_false(plan: Plan, do: Do) -> set[int] | None:
+    """The try_waits (by id) of the same operands that come next when this one says False; None if
+    anything else can happen."""
+    ins = do.ins
+    if not ins.dst or not isinstance(ins.dst[0], Reg) or ins.guard is not None:
+        return None
+    watched = cfg.bits(r.slot for r in registers(ins.src[:2]))
+    found: set[int] = set()
+    env = _Registers()
+    env[GROUP] = env
+    env[ins.dst[0].slot] = np.zeros(1, bool)
+    work: list[tuple[Block, int, _Registers, int]] = [(do.block, do.at + 1, env, 0)]
+    while work:
+        block, at, env, depth = work.pop()
+        if depth > MAX_BLOCKS:
+            return None
+        stop = _walk(plan, do, block, at, env, watched, found)
+        if stop == "other":
+            return None
+        if stop == "found":
+            continue
+        targets = _targets(block, env)
+        if targets is None:
+            return None
+        for target in targets:
+            copy = _Registers(env)
+            copy[GROUP] = copy
+            work.append((target, 0, copy, depth + 1))
+    return found
+
+
+def _walk(
+    plan: Plan, do: Do, block: Block, at: int, env: Any, watched: int, found: set[int]
+) -> str:
+    """Through a block: "found" a try_wait, "other" something that counts, "" to its end."""
+    from xttir.interp.ptx.plan import Run, _killed
+
+    for item in block.code[at:]:
+        if isinstance(item, Run):
+            for function, ins in zip(item.functions, item.instructions, strict=True):
+                if _killed(ins) & watched or (ins.guard is not None and _writes(ins) & watched):
+                    return "other"
+                try:
+                    with np.errstate(all="ignore"):
+                        function(env)
+                except Exception:
+                    return "other"
+            continue
+        name = item.ins.name
+        if name in _WAITS:
+            if _operands(item) == _operands(do):
+                found.add(id(item))
+                return "found"
+            return "other"
+        if name in ("trap", "call"):
+            return "found" if name == "trap" else "other"
+        return "other"
+    return ""
+
+
+def _writes(ins: Ins) -> int:
+    return cfg.bits(r.slot for r in registers(ins.dst))
+
+
+def _targets(block: Block, env: Any) -> list[Block] | None:
+    """Where the end of a block may lead with what is known of registers."""
+    ending = block.ending
+    if ending.kind == "goto":
+        return block.targets
+    if ending.kind != "branch":
+        return None
+    assert ending.guard is not None
+    flag = env[ending.guard.slot]
+    if flag.__class__ is np.ndarray:
+        return [block.targets[bool(flag[0]) == ending.guard.negated]]
+    return block.targets
+
+
+# Loops that only read -----------------------------------------------------------------------------
+
+_STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "acq_rel"))
+_HARMLESS = frozenset(("membar", "fence", "activemask"))
+
+
+def _spin(plan: Plan, head: int, blocks: list[int]) -> None:
+    """Mark the head of a loop that only reads, and the reads."""
+    reads: list[Do] = []
+    written = 0
+    for number in blocks:
+        for item in plan.blocks[number].code:
+            for ins in [item.ins] if hasattr(item, "ins") else item.instructions:
+                written |= _writes(ins)
+            if not hasattr(item, "ins"):
+                continue
+            if _polls(item.ins):
+                reads.append(item)
+            elif item.ins.name not in _HARMLESS:
+                return
+    if not reads or written & plan.live_bits[head]:
+        return
+    block = plan.blocks[head]
+    block.spin = frozenset(blocks)
+    instructions = set()
+    for number in blocks:
+        for item in plan.blocks[number].code:
+            if hasattr(item, "ins"):
+                instructions.add(item.ins.index)
+    block.spin_instructions = frozenset(instructions)
+    for do in reads:
+        do.wait = "spin"
+
+
+def _polls(ins: Ins) -> bool:
+    if ins.name == "atom":
+        return True
+    return ins.name == "ld" and bool(_STRONG & set(ins.modifiers))
