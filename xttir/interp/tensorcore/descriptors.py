@@ -104,7 +104,7 @@ def unpack(data: np.ndarray, mn_major: bool, bits: int, packed: int, mn: int) ->
     """
     *batch, rows, count, _ = data.shape
     if packed:
-        codes = _narrow(data, packed)
+        codes = narrow_elements(data, packed)
     elif bits == 4:
         codes = np.stack([data & 15, data >> 4], axis=-1)
     else:
@@ -113,7 +113,7 @@ def unpack(data: np.ndarray, mn_major: bool, bits: int, packed: int, mn: int) ->
     return codes.swapaxes(-1, -2)[..., :mn, :] if mn_major else codes
 
 
-def _narrow(data: np.ndarray, bits: int) -> np.ndarray:
+def narrow_elements(data: np.ndarray, bits: int) -> np.ndarray:
     """uint8 (.., 16): codes of 16 elements of 6 or 4 bits that lie together in a chunk."""
     flat = np.unpackbits(data[..., : 2 * bits], axis=-1, bitorder="little")
     return np.packbits(flat.reshape(*data.shape[:-1], 16, bits), axis=-1, bitorder="little")[..., 0]

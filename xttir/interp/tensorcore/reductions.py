@@ -6,7 +6,7 @@ subnormals kept; f32 sums in global memory flush none either.
 
 from __future__ import annotations
 
-import ml_dtypes
+import ml_dtypes  # pyright: ignore[reportMissingImports]
 import numpy as np
 
 _TYPES = {
