@@ -7,7 +7,6 @@ waits never holds up another. A schedule that interleaves warps instead is in `s
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -89,8 +88,7 @@ class Executor:
         self.exits = 0
         self.versions = dict.fromkeys(("", "mbarrier", "named", "cluster"), 0)
         self.schedule: Schedule = schedule or Merged()
-        self.queue: list[int] = []
-        self.ready: dict[int, list[Group]] = {}
+        self.schedule.executor = self
         self.waiting: dict[Any, Group] = {}
         self.gathering: dict[Any, Group] = {}
         self.tasks: list[tuple[Task, ActualStep]] = []
@@ -107,7 +105,7 @@ class Executor:
         with np.errstate(all="ignore"):
             self.admit()
             while True:
-                group = self.schedule.pick(self)
+                group = self.schedule.pick()
                 if group is not None:
                     self.advance(group)
                 elif not self._recover():
@@ -117,7 +115,7 @@ class Executor:
 
     def _recover(self) -> bool:
         """Nothing can run: wake what may go on, perform what is in flight, start more blocks."""
-        return self.wake() or self.schedule.release(self) or self.admit() or converge.force(self)
+        return self.wake() or self.schedule.release() or self.admit() or converge.force(self)
 
     def admit(self) -> bool:
         """Start the next batch of clusters; False when there are none left."""
@@ -135,7 +133,7 @@ class Executor:
         group = Group(self, lanes, block)
         for slot in block.live:
             group.env[slot] = self.undefined(slot)
-        self.schedule.start(self, group)
+        self.schedule.start(group)
         return True
 
     def undefined(self, slot: int) -> Any:
@@ -146,33 +144,7 @@ class Executor:
 
     def push(self, group: Group) -> None:
         """The group can run."""
-        number = group.block.number
-        there = self.ready.get(number)
-        if there is None:
-            self.ready[number] = [group]
-            heapq.heappush(self.queue, number)
-        else:
-            there.append(group)
-
-    def pop(self) -> Group | None:
-        """The lanes at the lowest place, as one group."""
-        if not self.queue:
-            return None
-        number = self.queue[0]
-        there = self.ready[number]
-        if len(there) == 1:
-            del self.ready[number]
-            heapq.heappop(self.queue)
-            return there[0]
-        first = min(there, key=lambda g: g.at)
-        mine = [g for g in there if g.at == first.at and g.way is first.way]
-        rest = [g for g in there if g.at != first.at or g.way is not first.way]
-        if rest:
-            self.ready[number] = rest
-        else:
-            del self.ready[number]
-            heapq.heappop(self.queue)
-        return mine[0] if len(mine) == 1 else self.merged(mine)
+        self.schedule.push(group)
 
     def merged(self, groups: list[Group]) -> Group:
         """Groups at one place as one."""
@@ -257,7 +229,7 @@ class Executor:
             return self._gone(group, step)
         group.at += 1
         if self.schedule.interleaves:
-            return self.schedule.after(self, group)
+            return self.schedule.after(group)
         return group
 
     def _guarded(self, group: Group, do: Do, flag: Any) -> tuple[np.ndarray | None, bool]:
@@ -418,7 +390,7 @@ class Executor:
             return group.way.arrive(self, group)
         if target.spin and not self._spin(group, target, source):
             return None
-        return self.schedule.entered(self, group)
+        return self.schedule.entered(group)
 
     def _spin(self, group: Group, head: Block, source: Block) -> bool:
         """Into a loop that only reads, or round it once more: then the lanes wait for a change of
@@ -430,7 +402,9 @@ class Executor:
             return True
         if self.tracing:
             self._forget(group, head)
-        group.seen = self.next_event
+            group.seen = self.next_event
+        else:
+            self.schedule.round_again(group)
         if version != self.memory.version:
             return True
         group.waits_for, group.what = "memory", "a change of the memory it reads in a loop"
@@ -493,7 +467,7 @@ class Executor:
         return index
 
     def submit(self, task: Task, step: ActualStep) -> None:
-        if self.tracing or self.schedule.at_once(self, task):
+        if self.tracing or self.schedule.submitted(task):
             self.perform(task, step)
         else:
             self.tasks.append((task, step))

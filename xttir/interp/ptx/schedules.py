@@ -1,15 +1,23 @@
 """Who runs next, and when asynchronous operations are performed.
 
 `Merged` runs everything that stands at the same place together and performs operations at issue:
-what a trace is, and the schedule "first". `Interleaved` runs warps, and may change between them at
-every event: at random, against the program, or as a witness file says.
+what a trace is, and the schedule "first". The others run warps by themselves and may change between
+them at every event: at random, against the program, or as a witness says.
 """
 
 from __future__ import annotations
 
+import heapq
+import json
+import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from xttir.analyses.events import Event
+from xttir.analyses.schedules import _steps as checked_steps
+from xttir.diagnostics import InputError
 from xttir.interp.ptx.step import Task
 
 if TYPE_CHECKING:
@@ -18,47 +26,295 @@ if TYPE_CHECKING:
 
 
 class Schedule:
-    """See `Merged`, the default behaviour."""
+    """The decisions of one run. `executor` is set when it starts."""
 
     interleaves = False
+    """Asked after every instruction with an effect (`after`)."""
+    peeks_false = False
+    """A try_wait that is tried once says False, as in a trace."""
+    executor: Executor
 
-    def start(self, executor: Executor, group: Group) -> None:
+    def start(self, group: Group) -> None:
         """A batch of blocks begins."""
-        executor.push(group)
+        self.push(group)
 
-    def pick(self, executor: Executor) -> Group | None:
-        return executor.pop()
+    def push(self, group: Group) -> None:
+        """The group can run."""
+        raise NotImplementedError
 
-    def entered(self, executor: Executor, group: Group) -> Group | None:
-        """A group is at the start of a block: it goes on, unless another one comes first."""
-        queue = executor.queue
-        if queue and queue[0] <= group.block.number:
-            executor.push(group)
-            return None
+    def pick(self) -> Group | None:
+        """The group that runs now; None: none can."""
+        raise NotImplementedError
+
+    def entered(self, group: Group) -> Group | None:
+        """A group is at the start of a block: it goes on, or is pushed."""
         return group
 
-    def after(self, executor: Executor, group: Group) -> Group | None:
-        """An instruction with an effect is done."""
+    def after(self, group: Group) -> Group | None:
+        """An instruction with an effect is done: the group goes on, or is pushed."""
         return group
 
     def parking(self, group: Group) -> Any:
         """Groups with the same key wait as one."""
-        return (group.block.number, group.at, group.way)
+        return id(group)
 
     def happened(self, event: Event) -> None:
-        pass
+        """An event, in a run."""
 
-    def at_once(self, executor: Executor, task: Task) -> bool:
+    def round_again(self, group: Group) -> None:
+        """The lanes go round a loop that only reads; what they did there has not happened."""
+
+    def submitted(self, task: Task) -> bool:
+        """Whether an operation is performed as soon as it is issued."""
         return True
 
-    def release(self, executor: Executor) -> bool:
+    def release(self) -> bool:
         """Nothing can run: perform an operation that is in flight; False when there is none."""
-        if not executor.tasks:
+        tasks = self.executor.tasks
+        if not tasks:
             return False
-        task, step = executor.tasks[0]
-        executor.perform(task, step)
+        self.executor.perform(*tasks[0])
         return True
 
 
 class Merged(Schedule):
     """Everybody together, lowest block first; operations are performed when they are issued."""
+
+    def __init__(self) -> None:
+        self.queue: list[int] = []
+        self.ready: dict[int, list[Group]] = {}
+
+    def push(self, group: Group) -> None:
+        number = group.block.number
+        there = self.ready.get(number)
+        if there is None:
+            self.ready[number] = [group]
+            heapq.heappush(self.queue, number)
+        else:
+            there.append(group)
+
+    def pick(self) -> Group | None:
+        """The lanes at the lowest place, as one group."""
+        if not self.queue:
+            return None
+        number = self.queue[0]
+        there = self.ready[number]
+        if len(there) == 1:
+            rest: list[Group] = []
+            mine = there
+        else:
+            first = min(there, key=lambda g: g.at)
+            mine = [g for g in there if g.at == first.at and g.way is first.way]
+            rest = [g for g in there if g.at != first.at or g.way is not first.way]
+        if rest:
+            self.ready[number] = rest
+        else:
+            del self.ready[number]
+            heapq.heappop(self.queue)
+        return mine[0] if len(mine) == 1 else self.executor.merged(mine)
+
+    def entered(self, group: Group) -> Group | None:
+        if self.queue and self.queue[0] <= group.block.number:
+            self.push(group)
+            return None
+        return group
+
+    def parking(self, group: Group) -> Any:
+        return (group.block.number, group.at, group.way)
+
+
+class _Warps(Schedule):
+    """Warps by themselves; operations stay in flight until somebody says otherwise."""
+
+    interleaves = True
+
+    def __init__(self) -> None:
+        self.runnable: list[Group] = []
+
+    def start(self, group: Group) -> None:
+        for rows in self.pieces(group):
+            self.push(group.part(rows, group.block.live))
+
+    def pieces(self, group: Group) -> list[np.ndarray]:
+        """Rows of the lanes that run by themselves."""
+        warp = group.cta.astype(np.int64) * (1 << 20) + (group.tid >> 5)
+        return np.split(np.arange(group.n), np.flatnonzero(np.diff(warp)) + 1)
+
+    def push(self, group: Group) -> None:
+        self.runnable.append(group)
+
+    def pick(self) -> Group | None:
+        return self.runnable.pop() if self.runnable else None
+
+    def submitted(self, task: Task) -> bool:
+        return False
+
+
+class Random(_Warps):
+    """Any warp may run at any event, any operation may be performed between two."""
+
+    def __init__(self, seed: int):
+        super().__init__()
+        self.random = random.Random(seed)
+
+    def pick(self) -> Group | None:
+        executor = self.executor
+        executor.wake()
+        tasks = executor.tasks
+        while tasks and self.random.random() < 0.3:
+            executor.perform(*tasks[self.random.randrange(len(tasks))])
+            executor.wake()
+        if not self.runnable:
+            return None
+        at = self.random.randrange(len(self.runnable))
+        self.runnable[at], self.runnable[-1] = self.runnable[-1], self.runnable[at]
+        return self.runnable.pop()
+
+    def after(self, group: Group) -> Group | None:
+        if self.random.random() < 0.5:
+            return group
+        self.push(group)
+        return None
+
+    def release(self) -> bool:
+        tasks = self.executor.tasks
+        if not tasks:
+            return False
+        self.executor.perform(*tasks[self.random.randrange(len(tasks))])
+        return True
+
+
+class Adversarial(_Warps):
+    """A warp runs as far as it can before another one does, the last one first. Operations are
+    performed when nothing else can happen, the last one first."""
+
+    def release(self) -> bool:
+        tasks = self.executor.tasks
+        if not tasks:
+            return False
+        self.executor.perform(*tasks[-1])
+        return True
+
+
+class Witness(_Warps):
+    """As a file says: see `xttir.analyses.schedules`. What it does not list runs afterwards,
+    threads before operations in flight."""
+
+    peeks_false = True
+
+    def __init__(self, schedule: dict[str, Any]):
+        super().__init__()
+        self.steps = checked_steps(schedule)
+        self.at = 0
+        self.wanted: set[tuple[int, int]] = set()
+        self.named: dict[tuple[int, int], Task] = {}
+        cuts: set[int] = set()
+        self.watched: set[int] = set()
+        for step in self.steps:
+            if "lanes" in step:
+                cuts |= {step["lanes"][0], step["lanes"][1] + 1}
+            else:
+                self.watched.add(step["complete"]["lane"])
+        self.cuts = cuts
+        self.issued = dict.fromkeys(self.watched, 0)
+
+    def start(self, group: Group) -> None:
+        self.quota = np.zeros(self.executor.alive.size, np.int64)
+        self.spent = np.zeros(self.executor.alive.size, np.int64)
+        super().start(group)
+
+    def pieces(self, group: Group) -> list[np.ndarray]:
+        out = []
+        for rows in super().pieces(group):
+            lanes = group.lanes[rows]
+            inner = [c - int(lanes[0]) for c in sorted(self.cuts) if lanes[0] < c <= lanes[-1]]
+            out += np.split(rows, inner)
+        return out
+
+    def pick(self) -> Group | None:
+        while True:
+            self._land()
+            self.executor.wake()
+            for at in range(len(self.runnable) - 1, -1, -1):
+                group = self.runnable[at]
+                if self.at > len(self.steps) or (self.quota[group.lanes] > 0).all():
+                    return self.runnable.pop(at)
+            if self.at >= len(self.steps):
+                if self.at > len(self.steps):
+                    return None
+                self.at += 1
+                continue
+            self._next_step()
+
+    def _next_step(self) -> None:
+        step = self.steps[self.at]
+        self.at += 1
+        if "lanes" in step:
+            first, last = step["lanes"]
+            self.quota[first : last + 1] += step["events"]
+        else:
+            self.wanted.add((step["complete"]["lane"], step["complete"]["op"]))
+
+    def _land(self) -> None:
+        for key in list(self.wanted):
+            task = self.named.get(key)
+            if task is not None:
+                self.wanted.discard(key)
+                self.executor.perform(task)
+
+    def after(self, group: Group) -> Group | None:
+        if self.wanted:
+            self._land()
+        if self.at > len(self.steps) or (self.quota[group.lanes] > 0).all():
+            return group
+        self.push(group)
+        return None
+
+    def happened(self, event: Event) -> None:
+        self.quota[event.lanes] -= 1
+        self.spent[event.lanes] += 1
+
+    def entered(self, group: Group) -> Group | None:
+        if group.block.spin:
+            group.seen = int(self.spent[group.lanes[0]])
+        return group
+
+    def round_again(self, group: Group) -> None:
+        """Rounds of a loop that waits are no events of the trace."""
+        again = self.spent[group.lanes] - group.seen
+        self.quota[group.lanes] += again
+        self.spent[group.lanes] -= again
+
+    def submitted(self, task: Task) -> bool:
+        for lane in self.watched.intersection(task.event.lanes.tolist()):
+            self.named[lane, self.issued[lane]] = task
+            self.issued[lane] += 1
+        return False
+
+
+def schedule_of(text: str | dict[str, Any]) -> Schedule:
+    """The schedule that `first`, `random:SEED`, `adversarial`, a witness or its file names."""
+    if isinstance(text, dict):
+        return Witness(text)
+    word, _, number = text.partition(":")
+    if text == "first":
+        return Merged()
+    if text == "adversarial":
+        return Adversarial()
+    if word == "random" and number.lstrip("-").isdigit():
+        return Random(int(number))
+    return Witness(read_witness(text))
+
+
+def read_witness(path: str) -> dict[str, Any]:
+    """The JSON of a witness file; InputError when it cannot be read."""
+    try:
+        return json.loads(Path(path).read_text())
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(f"no schedule `{path}`: {reason}", hint=SCHEDULES) from None
+    except (json.JSONDecodeError, UnicodeDecodeError) as error:
+        raise InputError(f"schedule `{path}` is not JSON: {error}") from None
+
+
+SCHEDULES = "schedules: first, random:SEED, adversarial, or a witness file"

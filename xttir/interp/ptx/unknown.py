@@ -97,7 +97,7 @@ def _joined(executor: Executor, fork: Fork) -> Group | None:
     if fork.outer is not None and fork.outer.join == fork.join:
         return fork.outer.arrive(executor, whole)
     whole.block = plan.blocks[fork.join]
-    return executor.schedule.entered(executor, whole)
+    return executor.schedule.entered(whole)
 
 
 def _uneven(first: Group, second: Group, live: tuple[int, ...]) -> Group:
