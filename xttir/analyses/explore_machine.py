@@ -42,6 +42,8 @@ class World:
 
     __slots__ = (
         "acquired",
+        "behind",
+        "carried",
         "flying",
         "found",
         "known",
@@ -65,6 +67,8 @@ class World:
         self.known = [0] * agents
         self.released = [0] * agents
         self.acquired = [0] * agents
+        self.behind = [0] * agents
+        self.carried = [0] * len(program.signals)
         self.flying = 0
         self.made = 0
         self.objs: list = [_START.get(t.kind) for t in program.things]
@@ -73,7 +77,15 @@ class World:
         self.trapped = False
 
     def freeze(self) -> State:
-        state = (tuple(self.pcs), tuple(self.known), self.flying, self.made, tuple(self.objs))
+        state = (
+            tuple(self.pcs),
+            tuple(self.known),
+            self.flying,
+            self.made,
+            tuple(self.objs),
+            tuple(self.behind),
+            tuple(self.carried),
+        )
         if self.program.relaxed:
             return (*state, tuple(self.released), tuple(self.acquired))
         return state
@@ -81,8 +93,9 @@ class World:
     def thaw(self, state: State) -> None:
         self.pcs, self.known = list(state[0]), list(state[1])
         self.flying, self.made, self.objs = state[2], state[3], list(state[4])
+        self.behind, self.carried = list(state[5]), list(state[6])
         if self.program.relaxed:
-            self.released, self.acquired = list(state[5]), list(state[6])
+            self.released, self.acquired = list(state[7]), list(state[8])
         self.found, self.log, self.trapped = [], [], False
 
     # Who can go -----------------------------------------------------------------------------------
@@ -162,12 +175,13 @@ class World:
         move = (-1, signal)
         self.log.append(move)
         self.flying &= ~(1 << signal)
+        carried, self.carried[signal] = self.carried[signal], 0
         place = (s.lane, s.event)
         bar = self._barrier(s.barrier, place, None)
         if bar is None:
             return
         self._noted(move, bar[0], s.barrier, place)
-        cur = bar[4] | s.publishes
+        cur = bar[4] | s.publishes | carried
         if s.bytes:
             bar = (*bar[:3], bar[3] - s.bytes, cur, *bar[5:])
         else:
@@ -282,15 +296,22 @@ class World:
         self._reaches(step)
         self._check(agent, step, known)
         self.made |= step.bits
+        if step.flag:
+            self.behind[agent] |= known & ~self.program.generic_writes
         self._send(step, known)
 
     def _send(self, step: Step, known: int) -> None:
+        """What an operation's completion gives beside its own accesses: what it started after,
+        as far as that is over by then (writes of other threads through the generic proxy need
+        not be visible, completed operations and reads are done)."""
         self.flying |= step.signals
         for s in bits(step.signals):
             signal = self.program.signals[s]
             if self._barrier(signal.barrier, (signal.lane, signal.event), known) is None:
                 self.flying &= ~(1 << s)
-            elif signal.bytes:
+                continue
+            self.carried[s] = known & ~self.program.generic_writes
+            if signal.bytes:
                 self._early(signal.barrier, (signal.lane, signal.event))
 
     def _collect(self, agent: int, step: Step, move: Move) -> None:
@@ -392,6 +413,7 @@ class World:
         for s in bits(step.signals):
             if self._barrier(self.program.signals[s].barrier, place, known) is None:
                 return
+            self.carried[s] = self.behind[agent]
         for barrier, count, expect, far in step.items:
             bar = self._barrier(barrier, place, known)
             if bar is None:

@@ -314,6 +314,9 @@ class Program:
                 if a in steps:
                     raise Unsupported("an agent in part of two units of one operation")
                 steps[a] = Step(Do.ISSUE, index, lanes[a], parts=tuple(parts), unit=gather)
+                steps[a].flag = isinstance(event.completion, ev.ByCommit) or (
+                    event.engine == "cp.async"
+                )
                 self.accesses.append((steps[a], parts))
             signals = 0
             if isinstance(event.completion, ev.ByBytes):

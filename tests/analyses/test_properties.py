@@ -1,0 +1,126 @@
+"""What the analyses say of drawn programs, held against all their schedules.
+
+Certified: the explorer finds no second phase, no race, no deadlock, no use after free. Refuted:
+it finds a fault too, and the witness replays. The explorer itself is held against its own search
+without reduction. Every test prints how many programs it checked.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+hypothesis = pytest.importorskip("hypothesis")
+
+from hypothesis import HealthCheck, given, settings  # noqa: E402
+
+from tests.analyses.direct import Direct  # noqa: E402
+from tests.analyses.sketch import Sketch  # noqa: E402
+from tests.analyses.strategies import FAMILIES, programs  # noqa: E402
+from xttir.analyses.explore import Exploration, explore  # noqa: E402
+from xttir.analyses.schedules import confirms  # noqa: E402
+from xttir.diagnostics import Kind  # noqa: E402
+
+COMMON = {
+    "deadline": None,
+    "suppress_health_check": list(HealthCheck),
+    "print_blob": True,
+}
+FAST = settings(max_examples=60, derandomize=True, database=None, **COMMON)
+LONG = settings(max_examples=5000, **COMMON)
+
+
+def _report(name: str, counts: Counter[str]) -> None:
+    what = ", ".join(f"{n} {word}" for word, n in sorted(counts.items()))
+    print(f"\n{name}: {sum(counts.values())} programs checked ({what})")
+
+
+def _word(found: Exploration) -> str:
+    if found.findings:
+        return "faulty"
+    return "clean" if found.exhausted else "too large"
+
+
+@pytest.mark.parametrize("family", [f for f in FAMILIES if f != "free"])
+def test_families_are_right(family):
+    counts: Counter[str] = Counter()
+
+    @settings(FAST, max_examples=25)
+    @given(FAMILIES[family])
+    def check(sketch: Sketch) -> None:
+        found = explore(sketch.build(), max_states=20_000)
+        assert not found.findings, f"{sketch}\n{found.findings[0].message}"
+        counts[_word(found)] += 1
+
+    check()
+    _report(family, counts)
+
+
+def _explorer(options: settings, bound: int) -> None:
+    counts: Counter[str] = Counter()
+
+    @options
+    @given(programs())
+    def check(sketch: Sketch) -> None:
+        trace = sketch.build()
+        less = explore(trace, max_states=bound)
+        counts[_word(less)] += 1
+        for finding in less.findings[:5]:
+            assert confirms(less, finding), f"{sketch}\n{finding}"
+        full = explore(trace, max_states=bound, reduce=False)
+        if full.exhausted and less.exhausted:
+            assert less.kinds == full.kinds, str(sketch)
+
+    check()
+    _report("explorer", counts)
+
+
+def _direct(options: settings, bound: int) -> None:
+    """Against the literal explorer: the same deadlocks, all of its races, no fault missed."""
+    counts: Counter[str] = Counter()
+
+    @options
+    @given(programs(("rings", "cp_async", "stores", "free", "free", "free")))
+    def check(sketch: Sketch) -> None:
+        trace = sketch.build()
+        direct = Direct(trace)
+        if not direct.supported:
+            return
+        book, found = direct.run(bound), explore(trace, max_states=bound)
+        if not (book.exhausted and found.exhausted):
+            counts["too large"] += 1
+            return
+        counts[_word(found)] += 1
+        strange = book.trapped or book.two_phases
+        if strange or book.stuck or book.races:
+            assert found.findings, f"{sketch}\n{book}"
+        if not strange:
+            assert book.stuck == (Kind.DEADLOCK in found.kinds), str(sketch)
+            races = {
+                tuple(sorted(event for _, event in f.places))
+                for f in found.findings
+                if f.kind is Kind.RACE
+            }
+            assert book.races <= races, f"{sketch}\n{book.races - races}"
+
+    check()
+    _report("explorer and direct schedules", counts)
+
+
+def test_direct_schedules():
+    _direct(FAST, 3000)
+
+
+@pytest.mark.fuzz
+def test_direct_schedules_at_length():
+    _direct(LONG, 20_000)
+
+
+def test_reduction_and_replay():
+    _explorer(FAST, 3000)
+
+
+@pytest.mark.fuzz
+def test_reduction_and_replay_at_length():
+    _explorer(LONG, 20_000)
