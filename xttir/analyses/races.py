@@ -1,0 +1,402 @@
+"""Races: a sweep over the accesses in trace order, which is a linear extension of happens-before.
+
+Every atom of memory remembers the accesses that are not covered by a later one. A new access asks
+once for each of those whether it is ordered after it: by representatives, a matrix of classes; only
+where lanes of a template differ, by lanes and bytes. An access that is ordered before a later one
+which conflicts with everything that it conflicts with is forgotten: order is transitive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from xttir.analyses.clocks import Clocks
+from xttir.analyses.events import Mode, Scope
+from xttir.analyses.ground import Ground
+from xttir.analyses.proxies import Need, in_order, needs, table
+from xttir.analyses.records import Nature, Record
+from xttir.diagnostics import Kind, Policy
+
+MANY = 8
+"""Readers of one place from which on it pays to look closer whether some are covered."""
+
+
+@dataclass(slots=True)
+class Conflict:
+    """Two accesses of one place that lack something. `x` comes first in the trace; rows, and a
+    place that both touch; `clock`: what happens before the later one, in time."""
+
+    x: Record
+    y: Record
+    x_row: int
+    y_row: int
+    place: int
+    need: Need
+    clock: np.ndarray
+    undecided: bool = False
+    """Ordered if a value-passing edge of this schedule holds in all."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """Clocks of the actors of the access at hand: index of reps, or tables of their own."""
+
+    first: np.ndarray
+    second: np.ndarray
+    tables: np.ndarray | None = None
+    """(levels, actors, chains), for units."""
+
+
+Order = tuple[np.ndarray, np.ndarray]
+"""bool (actors of x, actors of y): before, for one lane or actors of different classes; and for
+different lanes of one class."""
+
+
+class Sweep:
+    """The accesses to one ground. `report` gets every pair that lacks something."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        clocks: Clocks,
+        threads: int,
+        cluster: int,
+        report: Callable[[Conflict], None],
+    ):
+        self.ground = ground
+        self.clocks = clocks
+        self.threads = threads
+        self.cluster = cluster
+        """Lanes of a block, of a cluster."""
+        self.report = report
+        self.states: list[tuple[Record, ...]] = [()]
+        self.numbers: dict[tuple[int, ...], int] = {(): 0}
+        self.rows = Rows(np.zeros(0, np.int32), np.zeros(0, np.int32))
+        self.reported: set[tuple[int, int, str]] = set()
+        self.cached: dict[tuple[int, str], Order] = {}
+
+    def touch(self, y: Record, rows: Rows) -> None:
+        """The next access."""
+        self.rows = rows
+        self.cached = {}
+        atoms = y.print.atoms
+        if not len(atoms):
+            return
+        self.inside(y)
+        states = self.ground.state[atoms]
+        first = int(states[0])
+        if (states == first).all():
+            self.step(y, first, atoms)
+            return
+        for state in np.unique(states).tolist():
+            self.step(y, state, atoms[states == state])
+
+    def step(self, y: Record, state: int, atoms: np.ndarray) -> None:
+        """`y` touches `atoms`, all in `state`."""
+        members = self.states[state]
+        kept = []
+        partly: list[tuple[int, np.ndarray]] = []
+        for x in members:
+            dropped = self.relate(x, y, atoms, len(members))
+            if dropped is True:
+                continue
+            if dropped is not False:
+                partly.append((len(kept), dropped))
+            kept.append(x)
+        if not partly:
+            self.ground.state[atoms] = self.number((*kept, y))
+            return
+        pattern = np.zeros(len(atoms), np.int64)
+        for i, (_, dropped) in enumerate(partly):
+            pattern |= dropped.astype(np.int64) << i
+        for code in np.unique(pattern).tolist():
+            gone = {k for i, (k, _) in enumerate(partly) if code >> i & 1}
+            left = (*(x for k, x in enumerate(kept) if k not in gone), y)
+            self.ground.state[atoms[pattern == code]] = self.number(left)
+
+    def number(self, members: tuple[Record, ...]) -> int:
+        key = tuple(id(x) for x in members)
+        known = self.numbers.get(key)
+        if known is None:
+            known = self.numbers[key] = len(self.states)
+            self.states.append(members)
+        return known
+
+    # Order ------------------------------------------------------------------------------------
+
+    def order(self, x: Record, y: Record, level: str) -> Order:
+        """By actors; cached while `y` is the access at hand."""
+        key = (id(x), level)
+        known = self.cached.get(key)
+        if known is None:
+            known = self.cached[key] = self.compute(x, y, level)
+        return known
+
+    def compute(self, x: Record, y: Record, level: str) -> Order:
+        index = table(self.clocks.levels, level)
+        before = self.reached(x, index)
+        if level == "used_or_tensor":
+            other = self.reached(x, self.clocks.levels.tensor)
+            before = (before[0] | other[0], before[1] | other[1])
+        issued = in_order(x, y) if x.issued is not None and y.issued is not None else None
+        if issued is not None and (issued is Policy.ANY or not level.endswith("strict")):
+            assert x.issued is not None
+            tensor = self.clocks.levels.tensor
+            same, other = self.at_least(tensor, *x.issued)
+            before = (before[0] | same, before[1] | other)
+        return before
+
+    def reached(self, x: Record, level: int) -> Order:
+        same, other = self.at_least(level, x.chain, x.value)
+        for chain, value in x.more:
+            s, o = self.at_least(level, chain, value)
+            same, other = same & s, other & o
+        return same, other
+
+    def at_least(self, level: int, chain: np.ndarray, value: np.ndarray) -> Order:
+        rows = self.rows
+        if rows.tables is not None:
+            same = rows.tables[level][:, chain] >= value
+            return same.T, same.T
+        current = self.clocks.table[level]
+        same = (current[rows.first[:, None], chain] >= value).T
+        if rows.first is rows.second:
+            return same, same
+        return same, (current[rows.second[:, None], chain] >= value).T
+
+    # Pairs ------------------------------------------------------------------------------------
+
+    def relate(self, x: Record, y: Record, atoms: np.ndarray, many: int) -> bool | np.ndarray:
+        """Report what the pair lacks; whether `x` can be forgotten (bool, or bool by atom)."""
+        a, b = x.nature, y.nature
+        if not (a.writes or b.writes):
+            if b.strong and not a.strong or a.proxy is not b.proxy or y.may:
+                return False
+            return self.covered(x, y, atoms, many)
+        if a.role == "dealloc" or b.role == "dealloc" or a.role == "init":
+            return self.lifetime(x, y, atoms)
+        far = len(x.ctas | y.ctas) > 1
+        if a.strong and b.strong and self.morally(x, y):
+            if y.may or (a.mode is Mode.READ) is not (b.mode is Mode.READ):
+                return False
+            return self.covered(x, y, atoms, many)
+        wanted = needs(a, b, far)
+        forget = self.check(x, y, atoms, wanted[0])
+        for need in wanted[1:]:
+            # Without the order the rest says nothing more.
+            if forget is False or self.seen(x, y, wanted[0]):
+                break
+            self.check(x, y, atoms, need)
+        if not b.writes or y.may or (b.strong and not a.strong):
+            return False
+        return True
+
+    def seen(self, x: Record, y: Record, need: Need) -> bool:
+        return (x.ins, y.ins, need.level) in self.reported
+
+    def morally(self, x: Record, y: Record) -> bool:
+        """Both strong, each in the other's scope, for all lanes of both."""
+        scope = min(_scope(x.nature), _scope(y.nature))
+        if scope >= Scope.GPU:
+            return True
+        blocks = x.ctas | y.ctas
+        if len(blocks) == 1:
+            return True
+        per = self.cluster // self.threads
+        return scope >= Scope.CLUSTER and len({b // per for b in blocks}) == 1
+
+    def check(self, x: Record, y: Record, atoms: np.ndarray, need: Need) -> bool:
+        """Report the pair if `need` is not met somewhere in `atoms`; whether it is met."""
+        same, other = self.order(x, y, need.level)
+        if same.all() and (other is same or other.all() or not self.shared(x, y)):
+            return True
+        if self.apart(x, y) and self.diagonal(x, y, same):
+            return True
+        if self.seen(x, y, need):
+            return False
+        found = self.lanes(x, y, atoms, same, other)
+        if found is None:
+            return True
+        self.tell(x, y, *found, need)
+        return False
+
+    def tell(self, x: Record, y: Record, x_row: int, y_row: int, place: int, need: Need) -> None:
+        key = (x.ins, y.ins, need.level)
+        if key in self.reported:
+            return
+        self.reported.add(key)
+        actor = int(y.actor[y_row])
+        levels = self.clocks.levels
+        if self.rows.tables is not None:
+            clock = self.rows.tables[levels.happens][actor].copy()
+        else:
+            clock = self.clocks.table[levels.happens, self.rows.first[actor]].copy()
+        undecided = False
+        if levels.perhaps != levels.visible and need.kind is Kind.RACE:
+            same, other = self.reached(x, levels.perhaps)
+            undecided = bool(same.all() and other.all())
+        self.report(Conflict(x, y, x_row, y_row, place, need, clock, undecided))
+
+    def shared(self, x: Record, y: Record) -> bool:
+        """Whether two lanes of one class may meet."""
+        mine = x.classes[~x.alone]
+        return bool(len(mine)) and bool(np.isin(mine, y.classes[~y.alone]).any())
+
+    def apart(self, x: Record, y: Record) -> bool:
+        """Whether every lane touches the same places in both, and no other lane touches them."""
+        if x.print is not y.print or not np.array_equal(x.lanes, y.lanes):
+            return False
+        if x.print.doubled < 0:
+            self.ground.twice(x.print)
+        return x.print.doubled == 0
+
+    def diagonal(self, x: Record, y: Record, same: np.ndarray) -> bool:
+        """Whether every lane's own access is before its later one."""
+        if len(x.classes) != len(y.classes) or (x.classes != y.classes).any():
+            return False
+        return bool(np.diagonal(same).all())
+
+    def covered(self, x: Record, y: Record, atoms: np.ndarray, many: int) -> bool | np.ndarray:
+        """Whether what comes after all of `y` also comes after all of `x`."""
+        if (
+            x.print is y.print
+            and np.array_equal(x.lanes, y.lanes)
+            or (len(x.classes) == 1 and len(y.classes) == 1 and x.alone[0] and y.alone[0])
+        ):
+            if not x.nature.engine and not y.nature.engine:
+                same, _ = self.order(x, y, "used")
+                if self.diagonal(x, y, same):
+                    return True
+            elif (
+                len(x.chain) == len(y.chain)
+                and (x.chain == y.chain).all()
+                and (x.value <= y.value).all()
+                and not x.more
+            ):
+                return True
+        same, other = self.order(x, y, "used")
+        if same.all() and (other is same or other.all() or not self.shared(x, y)):
+            return True
+        if many < MANY:
+            return False
+        return self.covered_lanes(x, y, atoms, same, other)
+
+    # Lanes and bytes --------------------------------------------------------------------------
+
+    def meet(self, x: Record, y: Record, atoms: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Rows of x, rows of y and granules, for every granule that two rows have in common."""
+        gx, rx = self.ground.within(x.print, atoms)
+        gy, ry = self.ground.within(y.print, atoms)
+        order = np.argsort(gx, kind="stable")
+        gx, rx = gx[order], rx[order]
+        low = np.searchsorted(gx, gy, "left")
+        times = np.searchsorted(gx, gy, "right") - low
+        index = np.repeat(low - np.cumsum(times) + times, times) + np.arange(int(times.sum()))
+        return rx[index], np.repeat(ry, times), np.repeat(gy, times)
+
+    def ordered(
+        self,
+        x: Record,
+        y: Record,
+        rx: np.ndarray,
+        ry: np.ndarray,
+        same: np.ndarray,
+        other: np.ndarray,
+    ) -> np.ndarray:
+        """bool for pairs of rows."""
+        ax, ay = x.actor[rx], y.actor[ry]
+        alike = (x.classes[ax] == y.classes[ay]) & (x.classes[ax] >= 0)
+        alike &= x.lanes[rx] != y.lanes[ry]
+        return np.where(alike, other[ax, ay], same[ax, ay])
+
+    def lanes(
+        self, x: Record, y: Record, atoms: np.ndarray, same: np.ndarray, other: np.ndarray
+    ) -> tuple[int, int, int] | None:
+        """A pair of rows that meet out of order, with the place."""
+        rx, ry, granules = self.meet(x, y, atoms)
+        bad = ~self.ordered(x, y, rx, ry, same, other)
+        if not bad.any():
+            return None
+        first = int(np.argmax(bad))
+        return int(rx[first]), int(ry[first]), self.ground.place(int(granules[first]))
+
+    def covered_lanes(
+        self, x: Record, y: Record, atoms: np.ndarray, same: np.ndarray, other: np.ndarray
+    ) -> bool | np.ndarray:
+        """By atom: every row of x there has a row of y after it, at every granule."""
+        rx, ry, granules = self.meet(x, y, atoms)
+        fine = self.ordered(x, y, rx, ry, same, other)
+        pairs = granules.astype(np.int64) * (int(rx.max(initial=0)) + 1) + rx
+        wanted, where = np.unique(pairs, return_inverse=True)
+        reached = np.zeros(len(wanted), bool)
+        reached[where[fine]] = True
+        lost = np.unique(self.ground.atom_of[granules[~reached[where]]])
+        if not len(lost):
+            return True
+        return ~np.isin(atoms, lost)
+
+    # One access alone, and lifetimes ------------------------------------------------------------
+
+    def inside(self, y: Record) -> None:
+        """Several lanes of one access write one place."""
+        if not y.nature.writes or y.nature.mode is Mode.RMW or y.nature.role:
+            return
+        if y.print.doubled == 0 or len(y.lanes) < 2:
+            return
+        double = self.ground.twice(y.print)
+        if not len(double):
+            return
+        spread, rows = self.ground.granules(y.print)
+        mine = np.isin(spread, double)
+        spread, rows = spread[mine], rows[mine]
+        order = np.lexsort((rows, spread))
+        spread, rows = spread[order], rows[order]
+        pair = (spread[1:] == spread[:-1]) & (rows[1:] != rows[:-1])
+        a, b = rows[:-1][pair], rows[1:][pair]
+        if y.nature.strong and self.morally(y, y):
+            return
+        warps = y.lanes[a] // 32 != y.lanes[b] // 32
+        policy = Policy.ANY if warps.any() or y.nature.engine else Policy.STRICT
+        first = int(np.argmax(warps))
+        why = "several lanes of one instruction write one place"
+        need = Need("itself", Kind.RACE, policy, why)
+        place = self.ground.place(int(spread[1:][pair][first]))
+        self.tell(y, y, int(a[first]), int(b[first]), place, need)
+
+    def lifetime(self, x: Record, y: Record, atoms: np.ndarray) -> bool:
+        """Pairs in which memory begins or ends; `x` can be forgotten."""
+        a, b = x.nature, y.nature
+        if a.role == "dealloc":
+            if b.role == "":
+                why = "tensor memory is used after it has been freed"
+                self.first_pair(x, y, atoms, Need("freed", Kind.LIFETIME, Policy.ANY, why))
+                return False
+            return True
+        if a.role == "init":
+            if b.role == "":
+                why = "a data access to a live mbarrier"
+                self.first_pair(x, y, atoms, Need("alive", Kind.LIFETIME, Policy.ANY, why))
+                return False
+            return b.role in ("init", "inval")
+        if a.role != "alloc":
+            why = "tensor memory is freed while it may be in use"
+            met = self.check(x, y, atoms, Need("tensor", Kind.LIFETIME, Policy.ANY, why))
+            if met:
+                why = "tensor memory is freed without tcgen05 fences between the use and the end"
+                need = Need("tensor_strict", Kind.LIFETIME, Policy.STRICT, why)
+                self.check(x, y, atoms, need)
+        return True
+
+    def first_pair(self, x: Record, y: Record, atoms: np.ndarray, need: Need) -> None:
+        rx, ry, granules = self.meet(x, y, atoms)
+        if len(rx):
+            self.tell(x, y, int(rx[0]), int(ry[0]), self.ground.place(int(granules[0])), need)
+
+
+def _scope(nature: Nature) -> Scope:
+    if nature.engine or nature.sem.value == "volatile":
+        return Scope.SYS if not nature.engine else Scope.GPU
+    return nature.scope

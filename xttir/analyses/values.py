@@ -1,0 +1,192 @@
+"""Order by values: a flag or counter in memory that one thread writes and another one reads.
+
+A strong read observes a strong write; with release and acquire (or fences) on both sides that
+orders them (PTX ISA 9.1, 8.9.2). The trace says what was observed in one schedule. The edge holds
+in all schedules when the reader spins until it sees what only that write, or the last of a chain of
+atomics, produces; and for a ticket, an atomic that saw all the others. Every other edge is doubtful:
+pairs that need one are left undecided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from xttir.analyses import events as ev
+from xttir.analyses.events import Mode, Scope, Sem
+from xttir.analyses.project import Blocks, View
+
+if TYPE_CHECKING:
+    from xttir.analyses.classes import Cast
+    from xttir.analyses.happens_before import Order
+
+RELEASES = frozenset({Sem.RELEASE, Sem.ACQ_REL, Sem.SC})
+ACQUIRES = frozenset({Sem.ACQUIRE, Sem.ACQ_REL, Sem.SC})
+
+Spot = tuple[int, int]
+"""(trace index of the event, lane)."""
+
+
+@dataclass(slots=True)
+class ValueEdges:
+    """`edges`: for each observing (event, lane), the writer and whether it holds in all schedules."""
+
+    edges: dict[Spot, tuple[Spot, bool]] = field(default_factory=dict)
+    writers: set[int] = field(default_factory=set)
+    """Trace indices of events that are observed."""
+    doubtful: bool = False
+    tickets: set[int] = field(default_factory=set)
+    """Positions of atomics whose edges hold because they saw all others."""
+    sent: dict[Spot, tuple[list[np.ndarray], Scope]] = field(default_factory=dict)
+
+    @property
+    def any(self) -> bool:
+        return bool(self.edges)
+
+    @classmethod
+    def find(cls, blocks: Blocks) -> ValueEdges:
+        out = cls()
+        reads: list[tuple[int, View, ev.Access]] = []
+        for at, view in enumerate(blocks.views):
+            event = view.event
+            if isinstance(event, ev.Access) and event.observed is not None and event.footprints:
+                if (view.rows(event.observed) >= 0).any():
+                    reads.append((at, view, event))
+        if not reads:
+            return out
+        watched: set[tuple[ev.Space, int]] = set()
+        for _, view, event in reads:
+            f = event.footprints[0]
+            watched |= {(f.space, int(a)) for a in np.unique(view.rows(f.starts)) if a >= 0}
+        writes = _writes(blocks, watched)
+        for at, view, event in reads:
+            out._read(blocks, at, view, event, writes)
+        return out
+
+    def _read(
+        self,
+        blocks: Blocks,
+        at: int,
+        view: View,
+        event: ev.Access,
+        writes: dict[tuple[ev.Space, int], list[tuple[int, int, bool, str]]],
+    ) -> None:
+        assert event.observed is not None
+        n = len(view.lanes)
+        seen = np.broadcast_to(view.rows(event.observed), (n,))
+        f = event.footprints[0]
+        starts = np.broadcast_to(view.rows(f.starts)[:, :1], (n, 1))[:, 0]
+        for row in np.flatnonzero(seen >= 0).tolist():
+            lane = int(view.lanes[row])
+            line = writes.get((f.space, int(starts[row])), [])
+            own = (view.index, lane)
+            # Lanes of one event go one after the other, in order.
+            candidates = [w for w in line if w[0] == int(seen[row]) and w[:2] < own]
+            if not candidates:
+                continue
+            last = candidates[-1]
+            # A write by the reader itself, later, cannot be what it saw.
+            others = [w for w in line if not (w[1] == lane and w[:2] >= own)]
+            atomics = all(w[2] for w in others)
+            complete = bool(others) and others[-1][:2] == last[:2]
+            before = all(w[:2] < own for w in others)
+            if event.spins:
+                sure = (len(others) == 1 or (atomics and before)) and complete
+            else:
+                adds = all(w[3].startswith(("atom", "red")) and ".add" in w[3] for w in others)
+                sure = f.mode is Mode.RMW and atomics and adds and before and complete
+                if sure:
+                    self.tickets.add(at)
+            self.edges[own] = (last[:2], sure)
+            self.writers.add(last[0])
+            self.doubtful |= not sure
+
+    # During the pass --------------------------------------------------------------------------
+
+    def receive(self, order: Order, view: View, event: ev.Access, cast: Cast) -> None:
+        """The reads of an event learn what the writes they saw have published."""
+        if event.observed is None:
+            return
+        for rep, lane in zip(cast.first.tolist(), _lanes(order, cast), strict=True):
+            edge = self.edges.get((view.index, lane))
+            if edge is not None and edge[0][0] < view.index:
+                self._learn(order, event, rep, lane, *edge)
+
+    def _learn(
+        self, order: Order, event: ev.Access, rep: int, lane: int, writer: Spot, sure: bool
+    ) -> None:
+        if writer not in self.sent:
+            return
+        clocks, levels = order.clocks, order.clocks.levels
+        messages, scope = self.sent[writer]
+        distance = order.distance(lane, writer[1])
+        if min(scope, _scope(event)) < distance:
+            return
+        message = messages[distance]
+        if not sure:
+            only = np.zeros_like(message)
+            only[levels.perhaps] = np.maximum(message[levels.perhaps], message[levels.visible])
+            message = only
+        pick = np.array([rep])
+        if event.sem in ACQUIRES:
+            clocks.acquire(pick, message)
+        else:
+            clocks.acquire_relaxed(pick, message, distance)
+
+    def send(self, order: Order, view: View, event: ev.Access, cast: Cast) -> None:
+        """The writes of an observed event publish; an atomic passes on what it saw."""
+        if view.index not in self.writers:
+            return
+        clocks = order.clocks
+        for rep, lane in zip(cast.first.tolist(), _lanes(order, cast), strict=True):
+            seen = self.edges.get((view.index, lane))
+            if seen is not None and seen[0][0] == view.index:
+                self._learn(order, event, rep, lane, *seen)
+            pick = np.array([rep])
+            messages = []
+            for distance in range(3):
+                release = event.sem in RELEASES
+                message = clocks.full(pick) if release else clocks.relaxed(pick, distance)
+                messages.append(message)
+            if seen is not None and event.footprints[0].mode is Mode.RMW:
+                earlier = self.sent.get(seen[0])
+                if earlier is not None:
+                    messages = [np.maximum(m, e) for m, e in zip(messages, earlier[0], strict=True)]
+            self.sent[view.index, lane] = (messages, _scope(event))
+        clocks.bump(cast.reps, order.at)
+
+
+def _scope(event: ev.Access) -> Scope:
+    return Scope.SYS if event.sem is Sem.VOLATILE else event.scope
+
+
+def _lanes(order: Order, cast: Cast) -> list[int]:
+    return order.classes.lane[cast.first].tolist()
+
+
+def _writes(
+    blocks: Blocks, watched: set[tuple[ev.Space, int]]
+) -> dict[tuple[ev.Space, int], list[tuple[int, int, bool, str]]]:
+    """Writes to the watched places in trace order: (trace index, lane, atomic, instruction)."""
+    out: dict[tuple[ev.Space, int], list[tuple[int, int, bool, str]]] = {}
+    addresses = {s: np.array(sorted(a for t, a in watched if t is s)) for s in ev.Space}
+    for view in blocks.views:
+        event = view.event
+        if not isinstance(event, ev.Access):
+            continue
+        for f in event.footprints:
+            if f.mode is Mode.READ or not addresses[f.space].size:
+                continue
+            starts = np.broadcast_to(view.rows(f.starts), (len(view.lanes), f.starts.shape[1]))
+            hit = np.isin(starts, addresses[f.space])
+            if not hit.any():
+                continue
+            text = blocks.trace.instructions[event.ins].text.lstrip()
+            text = text.split(None, 1)[1] if text.startswith("@") else text
+            for row, piece in np.argwhere(hit).tolist():
+                key = (f.space, int(starts[row, piece]))
+                entry = (view.index, int(view.lanes[row]), f.mode is Mode.RMW, text)
+                out.setdefault(key, []).append(entry)
+    return out

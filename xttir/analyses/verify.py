@@ -1,0 +1,173 @@
+"""Whether every schedule of a traced launch is free of faults.
+
+Each class of clusters is passed over once (`happens_before`), global memory between clusters by
+arrays (`grid`); where clusters pass values to each other the launch is passed over as one set of
+blocks. The verdict speaks for all schedules at this launch: certified phases make the graph of the
+traced schedule the happens-before graph of every execution, and it has no cycle, so none hangs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xttir.analyses import events as ev
+from xttir.analyses.events import Trace
+from xttir.analyses.explain import Explanation, explained
+from xttir.analyses.faults import Reporter, blocked_fault, far_fault
+from xttir.analyses.grid import Grid, all_places, far_conflicts, near_places, survey
+from xttir.analyses.happens_before import Order
+from xttir.analyses.layout import lay_out
+from xttir.analyses.project import clusters, project
+from xttir.analyses.wording import Words
+from xttir.diagnostics import Fault, Policy, Verdict
+
+WHOLE = 1 << 16
+"""Lanes of a launch up to which its clusters are ordered by the values they pass."""
+
+
+@dataclass(slots=True)
+class Report:
+    """What holds in every schedule. `unknown`: why some question is open; `stats`: counts."""
+
+    verdict: Verdict
+    faults: list[Fault]
+    assumptions: list[str]
+    unknown: list[str]
+    explanation: list[Explanation] = field(default_factory=list)
+    stats: dict[str, Any] = field(default_factory=dict)
+
+    def explain(self) -> Iterator[str]:
+        """Paragraphs for a reader: roles, barriers and their phases, an ordered pair."""
+        for entry in self.explanation:
+            yield from entry.paragraphs()
+
+
+def verify_trace(trace: Trace, *, strict: bool = False) -> Report:
+    """The verdict on all schedules of the events of `trace`. `strict`: what only the letter of the
+    rules forbids counts as a fault (it is listed in any case, with policy `strict`)."""
+    words = Words(trace)
+    faults: list[Fault] = list(trace.faults)
+    assumptions, unknown = list(trace.assumptions), []
+    faults += blocked_fault(words, trace)
+    grid = survey(trace)
+    stats: dict[str, Any] = {
+        "events": len(trace.events),
+        "clusters": 0,
+        "classes": 0,
+        "phases": 0,
+        "chains": 0,
+    }
+    report = Report(Verdict.VERIFIED, faults, assumptions, unknown, stats=stats)
+    size = trace.threads_per_cta * trace.ctas_per_cluster
+    for alike in clusters(trace):
+        stats["classes"] += 1
+        stats["clusters"] += len(alike.members)
+        for number, part in enumerate(alike.parts):
+            if number and not grid.any_near:
+                break
+            first = part[0] * trace.ctas_per_cluster
+            blocks = project(trace, first, trace.ctas_per_cluster)
+            members = [m * size for m in part]
+            places = near_places(grid, members)
+            order = Order(blocks, lambda b, p=places, n=number: lay_out(b, p, local=n == 0)).run()
+            faults += Reporter(order, members).all()
+            _open_questions(order, unknown)
+            stats["phases"] += order.certifier.certified
+            stats["chains"] = max(stats["chains"], order.chains.count)
+            if number == 0:
+                report.explanation.append(explained(order, len(alike.members)))
+    if grid.any_far:
+        _between_clusters(trace, grid, report, words)
+    report.faults = _distinct(faults)
+    counted = [f for f in report.faults if strict or f.policy is not Policy.STRICT]
+    if counted:
+        report.verdict = Verdict.FAULT
+    elif unknown:
+        report.verdict = Verdict.UNKNOWN
+    report.unknown = list(dict.fromkeys(unknown))
+    report.assumptions = list(dict.fromkeys(assumptions))
+    return report
+
+
+def _open_questions(order: Order, unknown: list[str]) -> None:
+    """What this pass could not decide."""
+    words = Words(order.blocks.trace)
+    unknown += order.certifier.unknown
+    for trouble in order.replayed.troubles:
+        if trouble.what == "returned":
+            view = order.blocks.views[trouble.view]
+            unknown.append(
+                f"{words.operation(view.event.ins)} returned in the trace although the phase of "
+                "its barrier is not complete there"
+            )
+    for conflict in order.conflicts:
+        if conflict.undecided:
+            x, y = words.operation(conflict.x.ins), words.operation(conflict.y.ins)
+            unknown.append(
+                f"whether {x} and {y} are ordered depends on a value that another thread wrote"
+            )
+
+
+def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) -> None:
+    """Conflicts between clusters: races, unless values that they pass order them."""
+    conflicts = far_conflicts(grid)
+    if not conflicts:
+        return
+    passes = any(
+        isinstance(e, ev.Access) and e.observed is not None and bool((e.observed >= 0).any())
+        for e in trace.events
+    )
+    if not passes:
+        report.faults += [far_fault(words, c) for c in conflicts]
+        return
+    first, count = int(trace.ctas.min()), len(trace.ctas)
+    if count * trace.threads_per_cta > WHOLE:
+        report.unknown.append(
+            f"{count} blocks pass values through global memory: too many to order at once"
+        )
+        return
+    blocks = project(trace, first, count)
+    order = Order(blocks, lambda b: lay_out(b, all_places(grid), local=False)).run()
+    size = trace.threads_per_cta * trace.ctas_per_cluster
+    order.conflicts[:] = [c for c in order.conflicts if _far(c, size)]
+    order.certifier.faults.clear()
+    order.meetings.clear()
+    order.lifetimes.faults.clear()
+    order.replayed.troubles.clear()
+    report.faults += Reporter(order, [blocks.base]).all()
+    _open_questions(order, report.unknown)
+    for at in sorted(order.values.tickets):
+        view = blocks.views[at]
+        place = trace.instructions[view.event.ins].locations[0]
+        report.assumptions.append(
+            f"which thread draws the last ticket at line {place.line} changes nothing but which "
+            "thread does what follows"
+        )
+
+
+def _far(conflict: Any, size: int) -> bool:
+    a = int(conflict.x.lanes[conflict.x_row]) // size
+    b = int(conflict.y.lanes[conflict.y_row]) // size
+    return a != b
+
+
+def _distinct(faults: list[Fault]) -> list[Fault]:
+    """Equal faults of several classes as one, counted; policy `any` first."""
+    out: dict[Any, Fault] = {}
+    for fault in faults:
+        key = (fault.kind, fault.policy, fault.locations[:1], _lines(fault), fault.message[:24])
+        old = out.get(key)
+        if old is None:
+            out[key] = fault
+    return sorted(out.values(), key=lambda f: f.policy is Policy.STRICT)
+
+
+def _lines(fault: Fault) -> tuple[Any, ...]:
+    return tuple((p.file, p.line) for p in fault.locations)
+
+
+__all__ = ["Report", "np", "verify_trace"]
