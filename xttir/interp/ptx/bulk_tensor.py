@@ -22,6 +22,7 @@ from xttir.interp.ptx.units import (
     Skip,
     by_size,
     check_aligned,
+    footprint,
     memory_operand,
     rows,
     vector,
@@ -164,7 +165,7 @@ def _shared(shape, offset: np.ndarray, cta: np.ndarray, mode: Mode) -> Footprint
     if (flat == flat[0]).all():
         starts, size = boxes.covered(shape, int(flat[0]))
         if targets == 1:
-            return Footprint(Space.SHARED, mode, starts[None], size, Proxy.ASYNC, cta)
+            return footprint(Space.SHARED, mode, starts[None], size, cta, Proxy.ASYNC)
         table = np.broadcast_to(starts, (copies, targets, starts.size))
     else:
         distinct, index = np.unique(flat, return_inverse=True)

@@ -28,7 +28,7 @@ from xttir.interp.ptx.step import Step, Task
 from xttir.interp.ptx.tcgen05_memory import cta_group
 from xttir.interp.ptx.tcgen05_mma import UNSIGNED64, blocks_of
 from xttir.interp.ptx.tensor_state import TensorMemory, rectangle, tensor_memory
-from xttir.interp.ptx.units import Skip, cluster_targets, memory_operand, variants
+from xttir.interp.ptx.units import Skip, cluster_targets, footprint, memory_operand, variants
 from xttir.interp.tensorcore import descriptors
 from xttir.interp.tensorcore.tensor_memory import COPIES, LANES, copy_lanes
 
@@ -130,8 +130,8 @@ def _copy(
         step, blocks.reshape(-1), written, column, columns, "tcgen05.cp", read=False, write=True
     )
     spread = np.repeat(blocks, starts.size, axis=1) if number == 2 else blocks
-    read = Footprint(
-        Space.SHARED, Mode.READ, np.tile(starts, number)[None], size, Proxy.ASYNC, spread
+    read = footprint(
+        Space.SHARED, Mode.READ, np.tile(starts, number)[None], size, spread, Proxy.ASYNC
     )
     event = AsyncOp(
         step.ins.index,

@@ -29,7 +29,7 @@ from xttir.interp.ptx.groups import groups
 from xttir.interp.ptx.instruction import UNKNOWN, Ins, meaning
 from xttir.interp.ptx.step import Step, Task
 from xttir.interp.ptx.tensor_state import TensorMemory, tensor_memory
-from xttir.interp.ptx.units import Skip, Units, memory_operand, per_unit, units, variants
+from xttir.interp.ptx.units import Skip, Units, footprint, memory_operand, per_unit, units, variants
 from xttir.interp.tensorcore import fragments
 from xttir.interp.tensorcore.tensor_memory import rows_of_cells
 
@@ -246,12 +246,12 @@ def _warps(step: Step, shape: _Shape, mode: Mode) -> list[_Warps]:
                 write=mode == Mode.WRITE,
             )
             footprints.append(
-                Footprint(
+                footprint(
                     Space.TENSOR,
                     mode,
                     rows_of_cells(rows, column + span),
                     shape.columns,
-                    cta=cta[:, None],
+                    cta[:, None],
                 )
             )
         out.append(_Warps(which, lanes, cta, lane, column, tuple(footprints)))

@@ -20,7 +20,7 @@ from xttir.interp.ptx.step import Step, Task
 from xttir.interp.ptx.tcgen05_data import Work, run
 from xttir.interp.ptx.tcgen05_memory import cta_group
 from xttir.interp.ptx.tensor_state import rectangle, tensor_memory
-from xttir.interp.ptx.units import Skip, variants, vector
+from xttir.interp.ptx.units import Skip, footprint, variants, vector
 from xttir.interp.tensorcore import descriptors
 from xttir.interp.tensorcore import tensor_memory as layouts
 from xttir.interp.tensorcore.descriptors import SCALED, Instruction
@@ -302,7 +302,7 @@ def _shared(tile: _Tile, blocks: np.ndarray):
             starts, size = pieces
             row = np.tile(starts, blocks.shape[1])[None]
             cta = np.repeat(blocks, starts.size, axis=1) if blocks.shape[1] > 1 else blocks
-            yield Footprint(Space.SHARED, Mode.READ, row, size, Proxy.ASYNC, cta)
+            yield footprint(Space.SHARED, Mode.READ, row, size, cta, Proxy.ASYNC)
 
 
 def _result(step: Step, tile: _Tile, blocks: np.ndarray, mode: Mode) -> Footprint:

@@ -13,7 +13,7 @@ import numpy as np
 from xttir.analyses.events import Footprint, Mode, Space
 from xttir.diagnostics import Kind
 from xttir.interp.ptx.step import Step
-from xttir.interp.ptx.units import Skip
+from xttir.interp.ptx.units import Skip, footprint
 from xttir.interp.tensorcore.tensor_memory import COLUMNS, LANES, rows_of_cells
 
 FREED = -1
@@ -130,4 +130,4 @@ def rectangle(
     if cta.shape[1] > 1:
         starts = np.tile(starts, (1, cta.shape[1]))
         cta = np.repeat(cta, len(lanes), axis=1)
-    return Footprint(Space.TENSOR, mode, starts, columns, cta=cta)
+    return footprint(Space.TENSOR, mode, starts, columns, cta)

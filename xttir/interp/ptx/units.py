@@ -115,6 +115,21 @@ def by_size(
             yield int(size), Footprint(space, mode, mine, int(size), proxy, cta)
 
 
+def footprint(
+    space: Space,
+    mode: Mode,
+    starts: np.ndarray,
+    size: int,
+    cta: np.ndarray,
+    proxy: Proxy = Proxy.GENERIC,
+) -> Footprint:
+    """A footprint with a row for each row of `cta`; the same pieces in all of them are a view."""
+    rows = cta.shape[0]
+    if starts.shape[0] != rows:
+        starts = np.broadcast_to(starts, (rows, starts.shape[1]))
+    return Footprint(space, mode, starts, size, proxy, cta)
+
+
 def check_aligned(step: Step, address: np.ndarray, alignment: int, what: str) -> None:
     """A fault (and the end of the instruction) where an address is not aligned."""
     bad = (address % alignment != 0) & (address >= 0)

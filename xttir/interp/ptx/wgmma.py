@@ -26,7 +26,7 @@ from xttir.interp.ptx.groups import groups
 from xttir.interp.ptx.instruction import UNKNOWN, Reg, Vec, meaning
 from xttir.interp.ptx.matrix import shape_of
 from xttir.interp.ptx.step import Step, Task
-from xttir.interp.ptx.units import Skip, Units, per_unit, units, vector
+from xttir.interp.ptx.units import Skip, Units, footprint, per_unit, units, vector
 from xttir.interp.tensorcore import descriptors, fragments, products
 from xttir.interp.tensorcore.fragments import Fragment
 from xttir.interp.tensorcore.pieces import stack
@@ -206,8 +206,8 @@ def _operand(
     chunks = np.stack([descriptors.chunks(d, mn_major, f.bits, rows, f.k) for d in decoded])
     chunks = chunks[index.reshape(-1)].reshape(value.shape[0], -1)
     return (
-        Footprint(Space.SHARED, Mode.READ, starts, size, Proxy.ASYNC, cta),
-        Footprint(Space.SHARED, Mode.READ, chunks, 16, Proxy.ASYNC, cta),
+        footprint(Space.SHARED, Mode.READ, starts, size, cta, Proxy.ASYNC),
+        footprint(Space.SHARED, Mode.READ, chunks, 16, cta, Proxy.ASYNC),
     )
 
 
@@ -272,15 +272,7 @@ def _multiply(
 
 def _load(memory, f: _Form, place: Footprint, count: int, mn_major: bool, rows: int) -> Any:
     """Element codes (count, rows, k) of a matrix in shared memory."""
-    wide = Footprint(
-        place.space,
-        place.mode,
-        np.broadcast_to(place.starts, (count, place.starts.shape[1])),
-        place.size,
-        place.proxy,
-        place.cta,
-    )
-    data = memory.load(wide)
+    data = memory.load(place)
     if data is UNKNOWN:
         return UNKNOWN
     lines = f.k if mn_major else rows
