@@ -63,6 +63,21 @@ class Barriers:
             return index, flat
         return index[good], [r[good] for r in flat]
 
+    def _mbarrier(self, group: Group, item: Any) -> str:
+        """The state of the barrier that the first lane waits for."""
+        from xttir.interp.ptx.actual_step import ActualStep
+
+        step = ActualStep(group.executor, group, item, np.zeros(1, np.int64))
+        offset, block = step.shared(step.address(item.ins.src[0]) & 0xFFFFFFFF)
+        slot = int(self.m.slot_of[int(offset[0]) >> 3])
+        index = int(block[0]) * self.m.capacity + slot
+        place = f"the mbarrier at {int(offset[0]):#x}"
+        if slot < 0 or not self.m.live[index]:
+            return f"{place}, which is not initialised"
+        arrivals, bytes_ = int(self.m.pending[index]), int(self.m.tx[index])
+        more = f" and {bytes_} bytes" if bytes_ else ""
+        return f"{place}: its phase {int(self.m.phase[index])} lacks {arrivals} arrivals{more}"
+
     def explain(self, group: Group, item: Any) -> str:
         """What the lanes of a blocked group wait for and why it does not come; "" if not known."""
         name = "" if item is None or not hasattr(item, "ins") else item.ins.name
@@ -71,4 +86,6 @@ class Barriers:
             return self.named.explain(lane)
         if name == "barrier.cluster.wait":
             return self.cluster.explain(lane)
+        if name in ("mbarrier.try_wait", "mbarrier.test_wait"):
+            return self._mbarrier(group, item)
         return ""

@@ -107,20 +107,37 @@ def member_mask(group: Group, do: Do, at: int) -> np.ndarray | None:
 
 
 def force(executor: Executor) -> bool:
-    """Nothing else can happen: lanes that wait for mates go on without them."""
-    if not executor.gathering:
-        return False
-    key = min(executor.gathering, key=lambda k: k[:2])
-    group = executor.gathering.pop(key)
-    do = group.block.code[group.at]
-    size = do.together  # type: ignore[union-attr]
-    what = "warp" if size == 32 else "warpgroup"
-    executor.fault(
-        Kind.DIVERGENCE,
-        f"{do.ins.name} is executed by only some threads of a {what}",  # type: ignore[union-attr]
-        do.ins,  # type: ignore[union-attr]
-        group.lanes,
-    )
-    group.forced = True
-    executor.push(group)
-    return True
+    """Nothing else can happen: lanes that wait for mates go on without them, unless the mates are
+    blocked themselves (then it is a deadlock)."""
+    blocked = [group.lanes for group in executor.waiting.values()]
+    stuck = np.concatenate(blocked) if blocked else np.zeros(0, np.int32)
+    for key in sorted(executor.gathering, key=lambda k: k[:2]):
+        group = executor.gathering[key]
+        do = group.block.code[group.at]
+        assert hasattr(do, "together")
+        size = do.together  # type: ignore[union-attr]
+        units = np.unique(_units(executor, group.lanes, size))
+        if np.isin(_units(executor, stuck, size), units).any():
+            continue
+        del executor.gathering[key]
+        executor.fault(
+            Kind.DIVERGENCE,
+            f"{do.ins.name} is executed by only some threads of a {_word(size)}",  # type: ignore[union-attr]
+            do.ins,  # type: ignore[union-attr]
+            group.lanes,
+        )
+        group.forced = True
+        executor.push(group)
+        return True
+    return False
+
+
+def _units(executor: Executor, lanes: np.ndarray, size: int) -> np.ndarray:
+    """The warp (warpgroup) of every lane, numbered over the launch."""
+    threads = executor.threads_per_cta
+    cta = lanes.astype(np.int64) // threads
+    return cta * (-(-threads // size)) + (lanes - cta * threads) // size
+
+
+def _word(size: int) -> str:
+    return "warp" if size == 32 else "warpgroup"

@@ -110,7 +110,7 @@ class Executor:
                     self.advance(group)
                 elif not self._recover():
                     break
-        if self.waiting:
+        if self.waiting or self.gathering:
             self._stuck()
 
     def _recover(self) -> bool:
@@ -442,7 +442,9 @@ class Executor:
     # Stuck ----------------------------------------------------------------------------------------
 
     def _stuck(self) -> None:
-        for group in self.waiting.values():
+        for group in self.gathering.values():
+            group.what = "the other threads of its warp"
+        for group in [*self.waiting.values(), *self.gathering.values()]:
             item = group.block.code[group.at] if group.at < len(group.block.code) else None
             index = item.ins.index if isinstance(item, Do) else self._first_read(group.block)
             what = self.barriers.explain(group, item) or group.what
@@ -548,7 +550,7 @@ class Executor:
         **more: Any,
     ) -> Fault:
         index = ins if isinstance(ins, int) else ins.index
-        key = (kind, index, policy, other)
+        key = (kind, policy, index if other < 0 else -1, other)
         known = self.faults.get(key)
         if known is not None:
             return known
