@@ -40,6 +40,8 @@ class Cast:
     """bool by class: it has one lane."""
     units: dict[int, Units] = field(default_factory=dict)
     """By number of lanes."""
+    warps: tuple[np.ndarray, np.ndarray, np.ndarray] | None | bool = False
+    """See `Classes.warps`; False: not known yet."""
 
 
 @dataclass(slots=True)
@@ -61,6 +63,8 @@ class Classes:
     members: list[np.ndarray]
     lane: np.ndarray
     """int32, by rep; -1: unused."""
+    threads: int
+    """Of a block."""
     casts: dict[int, Cast] = field(default_factory=dict)
     """By `View.key`."""
 
@@ -88,6 +92,18 @@ class Classes:
             pick = slice(int(reps[0]), int(reps[-1]) + 1)
         actor = np.searchsorted(classes, self.of[lanes])
         return Cast(lanes, classes, first, second, reps, pick, actor, single)
+
+    def warps(self, cast: Cast) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+        """Reps by warp, where each warp begins and how many it has; None: one rep in every warp."""
+        if cast.warps is False:
+            lane = self.lane[cast.reps]
+            cta = lane // self.threads
+            warp = cta * 4096 + (lane - cta * self.threads) // WARP
+            order = np.argsort(warp, kind="stable")
+            _, starts, sizes = np.unique(warp[order], return_index=True, return_counts=True)
+            cast.warps = (cast.reps[order], starts, sizes) if (sizes > 1).any() else None
+        assert not isinstance(cast.warps, bool)
+        return cast.warps
 
     def units(self, cast: Cast, unit: int) -> Units:
         """The units of a collective operation."""
@@ -140,6 +156,7 @@ class _Partition:
         self.of = cta * -(-blocks.threads // WARP) + (lane - cta * blocks.threads) // WARP
         self.used = np.zeros(blocks.lanes, bool)
         self.seen: set[bytes] = set()
+        self.threads = blocks.threads
 
     def split(self, lanes: np.ndarray, labels: np.ndarray | None) -> None:
         """Tell `lanes` from the others, and by their `labels` (n or 1) from each other."""
@@ -169,4 +186,4 @@ class _Partition:
             final[lanes] = number
             members.append(lanes)
             lane[2 * number : 2 * number + 2][: len(lanes)] = lanes[:2]
-        return Classes(final, members, lane)
+        return Classes(final, members, lane, self.threads)

@@ -24,12 +24,14 @@ READ = ".read"
 
 
 class Chains:
-    """Columns of the clocks: reps, then mbarriers, named barriers, engines."""
+    """Columns of the clocks: reps, then mbarriers, named barriers, places through which values are
+    passed, engines."""
 
-    def __init__(self, reps: int, barriers: int, named: int):
+    def __init__(self, reps: int, barriers: int, named: int, places: int):
         self._barriers = reps
         self._named = reps + barriers
-        self.count = reps + barriers + named
+        self._places = reps + barriers + named
+        self.count = reps + barriers + named + places
         self.engines: dict[tuple[str, int], int] = {}
 
     def barrier(self, number: int) -> int:
@@ -37,6 +39,9 @@ class Chains:
 
     def named(self, number: int) -> int:
         return self._named + number
+
+    def place(self, number: int) -> int:
+        return self._places + number
 
     def engine(self, name: str, rep: int) -> int:
         """The chain of an engine of a rep; new ones only before clocks are made."""

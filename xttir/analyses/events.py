@@ -275,6 +275,14 @@ class WarpSync(Event):
 
 
 @dataclass(slots=True, eq=False)
+class Together(Event):
+    """elect.sync, shfl.sync, vote.sync, ..: lanes of one warp named by `mask` (uint32 per lane or
+    1) execute it together. It orders no memory, but who goes on knows that the others have come."""
+
+    mask: np.ndarray
+
+
+@dataclass(slots=True, eq=False)
 class ClusterBarrier(Event):
     """barrier.cluster: `kind` "arrive" or "wait" (has returned)."""
 

@@ -67,7 +67,7 @@ class Order:
         self.classes = thread_classes(blocks, self.replayed, self.met, self.values)
         self.layout = layout(blocks)
         self.reps = self.classes.reps
-        self.chains = Chains(self.reps, self.replayed.chains, self.met.chains)
+        self.chains = Chains(self.reps, self.replayed.chains, self.met.chains, self.values.places)
         self.engines = Engines(blocks, self.classes, self.chains)
         self.clocks = Clocks(self.reps, self.chains.count, _levels(blocks, self.values))
         self.conflicts: list[Conflict] = []
@@ -83,7 +83,6 @@ class Order:
         """By position of an asynchronous operation: (first lane, actor) by unit, and its end as
         (chain, value) by actor."""
         self.at = 0
-        self.ops = 0
         self._published: dict[Barrier, Published] = {}
         self._complete: dict[tuple[Barrier, int], Published] = {}
         self._met: dict[Generation, np.ndarray] = {}
@@ -94,7 +93,7 @@ class Order:
         self._handlers: dict[type, Callable[[View, Any, Cast], None]] = {
             ev.Access: self.access,
             ev.AsyncOp: self.asynchronous,
-            ev.GroupCommit: lambda view, event, cast: self.engines.commit_group(event, cast),
+            ev.GroupCommit: self.group_commit,
             ev.GroupWait: self.group_wait,
             ev.BarrierInit: self.init,
             ev.BarrierInval: self.inval,
@@ -104,6 +103,7 @@ class Order:
             ev.Wait: self.wait,
             ev.NamedBarrier: self.named,
             ev.WarpSync: self.warp_sync,
+            ev.Together: self.together,
             ev.ClusterBarrier: self.cluster_barrier,
             ev.Fence: self.fence,
             ev.ProxyFence: self.proxy_fence,
@@ -191,6 +191,7 @@ class Order:
             self.clocks.epoch[cast.first],
             may=may,
             ctas=self.ctas_of(view.key),
+            seen=self.values.seen_by(self, view) if nature.strong and self.values.any else None,
         )
         self.sweeps[spot.space].touch(record, rows)
         if spot.space is not Space.GLOBAL and self.blocks.count > 1:
@@ -213,6 +214,7 @@ class Order:
             classes, alone = cast.classes, cast.alone
             rows = Rows(cast.first, cast.second)
         else:
+            self.meet_in_time(cast)
             units = self.classes.units(cast, event.unit)
             rep, lanes, actor = units.rep, units.lanes, np.arange(len(units.lanes))
             classes, alone = np.full(len(lanes), -1), np.ones(len(lanes), bool)
@@ -254,12 +256,10 @@ class Order:
                     done.cta_group if isinstance(done, ev.ByCommit) else 0,
                     f.may,
                     self.ctas_of(view.key),
-                    self.ops,
                 )
                 self.sweeps[spot.space].touch(record, rows)
                 if spot.space is not Space.GLOBAL:
                     self.lifetimes.touch(record, self.reached(record))
-        self.ops += 1
         if columns:
             self.updates(view, event.unit)
         # The issue of an MMA orders pipelined ones after it, also in other threads.
@@ -279,15 +279,24 @@ class Order:
 
     # Groups, waits of engines -----------------------------------------------------------------
 
+    def group_commit(self, view: View, event: ev.GroupCommit, cast: Cast) -> None:
+        if event.engine == "wgmma":
+            self.meet_in_time(cast)
+        self.engines.commit_group(event, cast)
+
     def group_wait(self, view: View, event: ev.GroupWait, cast: Cast) -> None:
+        if event.engine == "wgmma":
+            self.meet_in_time(cast)
         self.know(self.engines.wait_group(event, cast))
 
     def tensor_wait(self, view: View, event: ev.TensorWait, cast: Cast) -> None:
+        self.meet_in_time(cast)
         self.know(self.engines.wait_tensor(event.which, cast))
 
     def tensor_alloc(
         self, view: View, event: ev.TensorAlloc | ev.TensorDealloc, cast: Cast
     ) -> None:
+        self.meet_in_time(cast)
         free = isinstance(event, ev.TensorDealloc)
         role = "dealloc" if free else "alloc"
         nature = Nature(Space.TENSOR, Mode.WRITE, Proxy.GENERIC, "", Sem.WEAK, Scope.CTA, role=role)
@@ -550,6 +559,22 @@ class Order:
         for group in groups:
             message = self.clocks.full(group.pick)
             self.clocks.acquire(group.pick, message)
+        self.clocks.bump(cast.reps, self.at)
+
+    def together(self, view: View, event: ev.Together, cast: Cast) -> None:
+        self.meet_in_time(cast)
+
+    def meet_in_time(self, cast: Cast) -> None:
+        """Lanes of each warp execute an instruction together: later ones know of earlier ones,
+        in time alone."""
+        warps = self.classes.warps(cast)
+        if warps is None:
+            return
+        happens = self.clocks.levels.happens
+        order, starts, sizes = warps
+        rows = self.clocks.table[happens, order]
+        joined = np.maximum.reduceat(rows, starts, axis=0)
+        self.clocks.table[happens, order] = np.repeat(joined, sizes, axis=0)
         self.clocks.bump(cast.reps, self.at)
 
     def cluster_barrier(self, view: View, event: ev.ClusterBarrier, cast: Cast) -> None:

@@ -100,8 +100,10 @@ class Sweep:
         kept = []
         partly: list[tuple[int, np.ndarray]] = []
         for x in members:
-            dropped = self.relate(x, y, atoms, len(members))
+            dropped = self.relate(x, y, atoms, members)
             if dropped is True:
+                if not y.nature.writes:
+                    y.over |= x.over
                 continue
             if dropped is not False:
                 partly.append((len(kept), dropped))
@@ -151,6 +153,9 @@ class Sweep:
 
     def reached(self, x: Record, level: int) -> Order:
         same, other = self.at_least(level, x.chain, x.value)
+        if x.seen is not None:
+            s, o = self.at_least(level, *x.seen)
+            same, other = same | s, other | o
         for chain, value in x.more:
             s, o = self.at_least(level, chain, value)
             same, other = same & s, other & o
@@ -169,30 +174,57 @@ class Sweep:
 
     # Pairs ------------------------------------------------------------------------------------
 
-    def relate(self, x: Record, y: Record, atoms: np.ndarray, many: int) -> bool | np.ndarray:
+    def relate(
+        self, x: Record, y: Record, atoms: np.ndarray, members: tuple[Record, ...]
+    ) -> bool | np.ndarray:
         """Report what the pair lacks; whether `x` can be forgotten (bool, or bool by atom)."""
         a, b = x.nature, y.nature
         if not (a.writes or b.writes):
             if b.strong and not a.strong or a.proxy is not b.proxy or y.may:
                 return False
-            return self.covered(x, y, atoms, many)
+            return self.covered(x, y, atoms, len(members))
         if a.role == "dealloc" or b.role == "dealloc" or a.role == "init":
             return self.lifetime(x, y, atoms)
         far = len(x.ctas | y.ctas) > 1
         if a.strong and b.strong and self.morally(x, y):
             if y.may or (a.mode is Mode.READ) is not (b.mode is Mode.READ):
                 return False
-            return self.covered(x, y, atoms, many)
+            return self.covered(x, y, atoms, len(members))
         wanted = needs(a, b, far)
+        if b.writes and self.through_reader(x, y, members, wanted):
+            return not y.may and not (b.strong and not a.strong)
         forget = self.check(x, y, atoms, wanted[0])
         for need in wanted[1:]:
             # Without the order the rest says nothing more.
             if forget is False or self.seen(x, y, wanted[0]):
                 break
-            self.check(x, y, atoms, need)
-        if not b.writes or y.may or (b.strong and not a.strong):
+            forget = self.check(x, y, atoms, need) or need.policy is Policy.STRICT
+        if not b.writes:
+            if forget and a.writes and not y.may and self.plain(x, y, wanted[0]):
+                y.over.add(id(x))
             return False
-        return True
+        return not (y.may or (b.strong and not a.strong))
+
+    def plain(self, x: Record, y: Record, need: Need) -> bool:
+        """Whether all of `x` is before all of `y`, whatever the lanes."""
+        same, other = self.order(x, y, need.level)
+        return bool(same.all()) and (other is same or bool(other.all()) or not self.shared(x, y))
+
+    def through_reader(
+        self, x: Record, y: Record, members: tuple[Record, ...], wanted: tuple[Need, ...]
+    ) -> bool:
+        """Whether a reader of what `x` wrote, properly after it, is before the write `y`."""
+        for r in members:
+            if id(x) not in r.over:
+                continue
+            first = needs(r.nature, y.nature, len(r.ctas | y.ctas) > 1)[0]
+            if not self.plain(r, y, first):
+                continue
+            # A fence that the reader did not need must still come before an asynchronous write.
+            rest = [n for n in wanted[1:] if n.policy is Policy.ANY]
+            if r.nature.proxy is y.nature.proxy or all(self.plain(r, y, n) for n in rest):
+                return True
+        return False
 
     def seen(self, x: Record, y: Record, need: Need) -> bool:
         return (x.ins, y.ins, need.level) in self.reported

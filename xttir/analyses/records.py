@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -74,5 +74,7 @@ class Record:
     may: bool = False
     ctas: frozenset[int] = frozenset()
     """Blocks of the lanes."""
-    op: int = -1
-    """Position among the asynchronous operations, for witnesses."""
+    seen: tuple[np.ndarray, np.ndarray] | None = None
+    """(chain, value) by actor: it is also over for who knows that this strong write was seen."""
+    over: set[int] = field(default_factory=set)
+    """Of a read: the writes (by id) that all of it comes properly after."""

@@ -192,20 +192,22 @@ def confirms(exploration: Exploration, finding: Finding) -> bool:
 def settle(trace: ev.Trace, agents: Sequence[Sequence[int]]) -> ev.Trace:
     """`trace`, whose events stand in any order that respects each lane's, in one that can run.
 
-    Each event belongs to one of `agents`. Where the program gets stuck, the rest is left out and
-    `blocked` says who waits.
+    Where the program gets stuck, the rest is left out and `blocked` says who waits. Barriers stand
+    where their threads have returned, an event of several `agents` where the last one has.
     """
     program = compile_program(trace, agents)
     world = World(program, lambda move, phase, firm: None)
     in_order(program, world)
+    missing: dict[int, int] = defaultdict(int)
+    for steps in program.steps:
+        for step in steps:
+            missing[step.event] += 1
     new_index: dict[int, int] = {}
-    for agent, number in world.log:
-        step = program.steps[agent][number] if agent >= 0 else None
-        if step is None or step.event < 0:
-            continue
-        if step.do.name == "MEET" and world.pcs[agent] <= number:
-            continue
-        new_index[step.event] = len(new_index)
+    for agent, number in world.done:
+        event = program.steps[agent][number].event
+        missing[event] -= 1
+        if event >= 0 and not missing[event]:
+            new_index[event] = len(new_index)
     events = []
     for old in new_index:
         event = trace.events[old]

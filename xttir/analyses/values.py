@@ -39,6 +39,9 @@ class ValueEdges:
     doubtful: bool = False
     tickets: set[int] = field(default_factory=set)
     """Positions of atomics whose edges hold because they saw all others."""
+    indices: dict[Spot, tuple[int, int]] = field(default_factory=dict)
+    """For each write to a watched place: the number of the place, and its own there, from 1."""
+    places: int = 0
     sent: dict[Spot, tuple[list[np.ndarray], Scope]] = field(default_factory=dict)
 
     @property
@@ -61,6 +64,10 @@ class ValueEdges:
             f = event.footprints[0]
             watched |= {(f.space, int(a)) for a in np.unique(view.rows(f.starts)) if a >= 0}
         writes = _writes(blocks, watched)
+        for number, line in enumerate(writes.values()):
+            for own, write in enumerate(line):
+                out.indices[write[:2]] = (number, own + 1)
+        out.places = len(writes)
         for at, view, event in reads:
             out._read(blocks, at, view, event, writes)
         return out
@@ -105,6 +112,17 @@ class ValueEdges:
 
     # During the pass --------------------------------------------------------------------------
 
+    def seen_by(self, order: Order, view: View) -> tuple[np.ndarray, np.ndarray] | None:
+        """(chain, value) by actor of the writes of a view to watched places; None: none."""
+        cast = order.classes.cast(view)
+        lanes = _lanes(order, cast)
+        found = [self.indices.get((view.index, lane)) for lane in lanes]
+        if all(f is None for f in found):
+            return None
+        chain = [0 if f is None else order.chains.place(f[0]) for f in found]
+        value = [2**31 - 1 if f is None else f[1] for f in found]
+        return np.array(chain, np.int64), np.array(value, np.int64)
+
     def receive(self, order: Order, view: View, event: ev.Access, cast: Cast) -> None:
         """The reads of an event learn what the writes they saw have published."""
         if event.observed is None:
@@ -125,6 +143,13 @@ class ValueEdges:
         if min(scope, _scope(event)) < distance:
             return
         message = messages[distance]
+        place = self.indices.get(writer)
+        if place is not None:
+            # What comes after the read comes after the write that it saw, fences or not.
+            chain = order.chains.place(place[0])
+            levels_ = clocks.own if sure else np.array([levels.perhaps])
+            table = clocks.table
+            table[levels_, rep, chain] = np.maximum(table[levels_, rep, chain], place[1])
         if not sure:
             only = np.zeros_like(message)
             only[levels.perhaps] = np.maximum(message[levels.perhaps], message[levels.visible])

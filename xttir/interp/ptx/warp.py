@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from xttir.analyses.events import Together
 from xttir.diagnostics import Kind
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Imm, Reg, Sink, meaning
@@ -43,6 +44,7 @@ class Warps:
 def _mask(step: ActualStep, warps: Warps, at: int) -> np.ndarray:
     """The member mask (n,) or (1,) uint32; its lanes must be here, and name themselves."""
     mask = step.integers(step.ins.src[at]).astype(np.uint32)
+    step.emit(Together(step.ins.index, step.lanes, mask))
     if mask.size == 1 and int(mask[0]) == 0xFFFFFFFF:
         return mask
     own = (mask >> warps.lane.astype(np.uint32)) & np.uint32(1)
