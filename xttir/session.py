@@ -151,10 +151,12 @@ def _preload() -> None:
     with lazy_formats():
         import xttir.interp.executor
         from xttir.frontends import mlir
+        from xttir.interp.heap import reserve_room
         from xttir.interp.registry import implementations
 
         implementations()
     mlir.preload()
+    reserve_room()
     assert xttir.interp.executor
 
 

@@ -78,7 +78,9 @@ module {
       %22 = arith.mulf %21, %10 : tensor<4x4xf32>
       %23 = arith.subf %22, %10 : tensor<4x4xf32>
       %24 = math.exp %23 : tensor<4x4xf32>
-      scf.yield %24 : tensor<4x4xf32>
+      %25 = math.exp2 %24 : tensor<4x4xf32>
+      %26 = math.sqrt %25 : tensor<4x4xf32>
+      scf.yield %26 : tensor<4x4xf32>
     }
     %13 = "tt.reduce"(%12) <{axis = 1 : i32}> ({
     ^bb0(%a: f32, %b: f32):
@@ -88,6 +90,7 @@ module {
     %14 = arith.extf %11 : tensor<4x4xf16> to tensor<4x4xf32>
     %15 = arith.divf %14, %12 : tensor<4x4xf32>
     %16 = arith.extsi %n : i32 to i64
+    %s = arith.sitofp %n : i32 to f32
     %17 = arith.cmpi sge, %16, %16 : i64
     %18 = arith.select %17, %15, %14 : tensor<4x4xf32>
     %19 = arith.andi %5, %5 : tensor<4xi1>

@@ -25,7 +25,7 @@ from xttir.interp import progress
 from xttir.interp.affine import Index
 from xttir.interp.control import run_body
 from xttir.interp.effects import Effects, effects_of
-from xttir.interp.heap import keep_freed_memory
+from xttir.interp.heap import keep_freed_memory, release_room
 from xttir.interp.launch import (
     Argument,
     DescriptorArg,
@@ -46,13 +46,15 @@ from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
 from xttir.interp.types import element_type, numpy_dtype
 from xttir.policy import RunPolicy
 
-BATCH_ELEMENTS = 1 << 18
-"""Elements of the widest value of a batch: a few of them fit the level-2 cache."""
+BATCH_ELEMENTS = 1 << 20
+"""Elements of the widest value of a batch. More would leave the last-level cache, fewer would have
+every op pay for its bookkeeping more often: that code is out of the inner caches by then."""
 
-STREAMING_ELEMENTS = 1 << 20
-"""The same for kernels that do next to no arithmetic: nothing is reused, caches do not matter."""
+LARGE_KERNEL_ELEMENTS = 1 << 18
+"""The same for kernels of more than `LARGE_KERNEL` float ops, which may hold many values at once:
+bounds the memory they take."""
 
-STREAMING_OPS = 4
+LARGE_KERNEL = 64
 
 MAX_BATCH = 4096
 
@@ -89,6 +91,7 @@ def run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:
     """
     begin = time.perf_counter()
     keep_freed_memory()
+    release_room()
     run = _Run(launch, policy)
     result = LaunchResult(counts=run.log.counts, programs=run.programs)
     with np.errstate(all="ignore"), _no_collection():
@@ -186,7 +189,8 @@ class _Run:
             return 1
         if self.policy.batch:
             return self.policy.batch
-        elements = STREAMING_ELEMENTS if effects.arithmetic <= STREAMING_OPS else BATCH_ELEMENTS
+        large = effects.arithmetic > LARGE_KERNEL
+        elements = LARGE_KERNEL_ELEMENTS if large else BATCH_ELEMENTS
         return max(1, min(MAX_BATCH, elements // effects.tile))
 
     def _run_in_batches(self, m: Machine, base: Frame, order: np.ndarray) -> bool:
