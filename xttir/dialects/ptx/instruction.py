@@ -82,6 +82,9 @@ class Instruction(IRDLOperation):
 
     irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
+    def __post_init__(self) -> None:
+        """Nothing has a default: skip looking for what is missing (kernels have many of these)."""
+
     @property
     def modifiers(self) -> tuple[str, ...]:
         """The words after the family, in source order."""

@@ -36,7 +36,7 @@ from xttir.frontends.ptx.ast import (
     Text,
     Vector,
 )
-from xttir.frontends.ptx.scopes import Names, Scope
+from xttir.frontends.ptx.scopes import Names
 from xttir.frontends.ptx.specials import SPECIALS
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ class BodyParser:
                     break
             elif first == "{":
                 stream.take()
-                names.scopes.append(Scope())
+                names.enter()
                 if len(names.scopes) > 200:
                     raise stream.error("nested too deeply", back=1)
             elif first == ";":
@@ -196,7 +196,7 @@ class BodyParser:
         elif word == ".reg":
             self._registers()
         elif word in _VARIABLES:
-            made = self.parser.variables(self.names.scopes[-1], self.names)
+            made = self.parser.variables(self.names)
             self.variables += made
         elif word == ".pragma":
             offset = stream.offsets[stream.index]
@@ -230,7 +230,7 @@ class BodyParser:
                     raise stream.error("expected how many registers")
                 stream.take()
                 stream.expect(">")
-                scope.ranges[name] = (int(count), kind, elements)
+                self.names.declare_range(name, int(count), kind, elements)
             elif name in scope.registers:
                 raise stream.error(f"`{name[:60]}` is declared twice", back=1)
             else:
@@ -263,7 +263,7 @@ class BodyParser:
         elif following in (".callprototype", ".calltargets"):
             text = f"{name}: {stream.statement_text()}"
             self.body.items.append(Text(text, self.places.at(offset)))
-            scope.variables[name] = self.parser.code_symbol(name)
+            self.names.declare_variable(name, self.parser.code_symbol(name))
         else:
             label = Label(self.names.unique(name), offset)
             scope.labels[name] = label
@@ -271,7 +271,7 @@ class BodyParser:
 
     def _leave(self) -> None:
         """The end of a scope: bind the branches to its labels, pass the others outwards."""
-        scope = self.names.scopes.pop()
+        scope = self.names.leave()
         outer = self.names.scopes[-1]
         last = len(self.names.scopes) == 1
         for statement, wanted in scope.pending:

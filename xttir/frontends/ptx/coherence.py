@@ -1,109 +1,113 @@
-"""Whether registers can keep their names: of the values of one register only one is alive at once.
+"""Whether registers can keep their names when a function is printed.
 
-True of what the parser makes; a transformation that copies or hoists values may break it.
+In the text an instruction reads what was last written to a register. So every use must see its own
+value: along the dominator tree the last definition of the register, and at a block where several
+definitions of a live register meet, an argument. True of what the parser makes; a transformation
+that copies or moves values may break it. (What reads `ptx.undef` may see anything.)
 """
 
 from __future__ import annotations
 
-from xdsl.ir import Block, Operation, SSAValue
+from collections.abc import Sequence
+
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from xttir.diagnostics import Unsupported
 from xttir.dialects.locations import location_of
-from xttir.dialects.ptx.function import FuncOp
-from xttir.dialects.ptx.instruction import Instruction
+from xttir.dialects.ptx.function import FuncOp, UndefOp
+from xttir.dialects.ptx.operands import RegType
+from xttir.frontends.ptx.placement import bits_of, place_arguments
 
 
 def check_registers(func: FuncOp) -> None:
-    """Raises Unsupported, located, where two values of one register are alive at once."""
-    blocks = list(func.body.blocks)
-    numbers: dict[SSAValue, int] = {}
-    for block in blocks:
-        for value in (*block.args, *(result for op in block.ops for result in op.results)):
-            numbers[value] = len(numbers)
-    values = list(numbers)
-    live = _live_in(blocks, numbers)
-    for block in blocks:
-        out = 0
-        last = block.last_op
-        for successor in last.successors if last is not None else ():
-            out |= live[successor]
-        alive: dict[object, SSAValue] = {}
-        for index in _bits(out):
-            _enter(alive, values[index], last)
-        for op in reversed(list(block.ops)):
-            _check_op(op, alive)
-        for arg in block.args:
-            _define(alive, arg, block.first_op)
+    """Raises Unsupported, located, where a use would see another value of its register."""
+    _Checker(func).check()
 
 
-def _check_op(op: Operation, alive: dict[object, SSAValue]) -> None:
-    for result in op.results:
-        _define(alive, result, op)
-    for operand in op.operands:
-        _enter(alive, operand, op)
-    if isinstance(op, Instruction):
-        # All operands of an instruction are read at once, but for what it passes to a block.
-        read = {value.type: value for value in (*op.uses, *op.old)}
-        for value in (*op.uses, *op.old, *op.targets):
-            if read.get(value.type, value) is not value:
-                raise _overlap(value, op)
+class _Checker:
+    def __init__(self, func: FuncOp):
+        self.blocks = list(func.body.blocks)
+        self.index = {block: i for i, block in enumerate(self.blocks)}
+        self.registers: dict[Attribute, int] = {}
+        self.last: list[SSAValue | None] = []
 
+    def check(self) -> None:
+        exposed: list[int] = []
+        defined: list[int] = []
+        for block in self.blocks:
+            read, written = self._summary(block)
+            exposed.append(read)
+            defined.append(written)
+        successors = [
+            [self.index[target] for target in block.last_op.successors] if block.last_op else []
+            for block in self.blocks
+        ]
+        placement = place_arguments(successors, exposed, defined)
+        types = list(self.registers)
+        children: list[list[int]] = [[] for _ in self.blocks]
+        for i in placement.order:
+            missing = placement.arguments[i] & ~self._bits(self.blocks[i].args)
+            for register in bits_of(missing):
+                raise _conflict(types[register], self.blocks[i].first_op)
+            if i != placement.order[0]:
+                children[placement.parents[i]].append(i)
+        self.last = [None] * len(self.registers)
+        self._walk(placement.order[0], children)
 
-def _enter(alive: dict[object, SSAValue], value: SSAValue, op: Operation | None) -> None:
-    if alive.setdefault(value.type, value) is not value:
-        raise _overlap(value, op)
+    def _register(self, value: SSAValue) -> int:
+        return self.registers.setdefault(value.type, len(self.registers))
 
-
-def _define(alive: dict[object, SSAValue], value: SSAValue, op: Operation | None) -> None:
-    if alive.pop(value.type, value) is not value:
-        raise _overlap(value, op)
-
-
-def _overlap(value: SSAValue, op: Operation | None) -> Unsupported:
-    name = value.type.register.data  # type: ignore
-    place = location_of(op) if op is not None else None
-    return Unsupported(f"two values of register {name} are alive at once", place)
-
-
-def _live_in(blocks: list[Block], numbers: dict[SSAValue, int]) -> dict[Block, int]:
-    """For each block the bits of the values that are alive at its start, arguments left out."""
-    exposed: dict[Block, int] = {}
-    for block in blocks:
+    def _bits(self, values: Sequence[SSAValue]) -> int:
         bits = 0
-        own: set[SSAValue] = set(block.args)
+        for value in values:
+            bits |= 1 << self._register(value)
+        return bits
+
+    def _summary(self, block: Block) -> tuple[int, int]:
+        read, written = 0, self._bits(block.args)
         for op in block.ops:
-            for operand in op.operands:
-                if operand not in own:
-                    bits |= 1 << numbers[operand]
-            own.update(op.results)
-        exposed[block] = bits
-    defined = {
-        block: sum(
-            1 << numbers[value]
-            for value in (*block.args, *(result for op in block.ops for result in op.results))
-        )
-        for block in blocks
-    }
-    live = dict(exposed)
-    changed = True
-    while changed:
-        changed = False
-        for block in reversed(blocks):
-            out = 0
-            last = block.last_op
-            for successor in last.successors if last is not None else ():
-                out |= live[successor]
-            new = exposed[block] | (out & ~defined[block])
-            if new != live[block]:
-                live[block] = new
-                changed = True
-    return live
+            if isinstance(op, UndefOp):
+                continue
+            used = [value for value in op.operands if not isinstance(value.owner, UndefOp)]
+            read |= self._bits(used) & ~written
+            written |= self._bits(op.results)
+        return read, written
+
+    def _walk(self, root: int, children: list[list[int]]) -> None:
+        trail: list[tuple[int, SSAValue | None]] = []
+        stack = [(root, -1)]
+        while stack:
+            i, mark = stack.pop()
+            if mark >= 0:
+                while len(trail) > mark:
+                    register, value = trail.pop()
+                    self.last[register] = value
+                continue
+            stack.append((i, len(trail)))
+            self._block(self.blocks[i], trail)
+            stack += ((child, -1) for child in children[i])
+
+    def _block(self, block: Block, trail: list[tuple[int, SSAValue | None]]) -> None:
+        def define(values: Sequence[SSAValue]) -> None:
+            for value in values:
+                register = self._register(value)
+                trail.append((register, self.last[register]))
+                self.last[register] = value
+
+        define(block.args)
+        for op in block.ops:
+            if isinstance(op, UndefOp):
+                continue
+            for value in op.operands:
+                if self.last[self._register(value)] is not value and not isinstance(
+                    value.owner, UndefOp
+                ):
+                    raise _conflict(value.type, op)
+            define(op.results)
 
 
-def _bits(bits: int) -> list[int]:
-    found: list[int] = []
-    while bits:
-        low = bits & -bits
-        found.append(low.bit_length() - 1)
-        bits ^= low
-    return found
+def _conflict(type_: Attribute, op: Operation | None) -> Unsupported:
+    name = type_.register if isinstance(type_, RegType) else StringAttr(str(type_))
+    place = location_of(op) if op is not None else None
+    return Unsupported(f"two values of register {name.data} are needed at once", place)

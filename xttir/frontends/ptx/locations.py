@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from xdsl.dialects.builtin import (
+    ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
@@ -21,6 +22,8 @@ from xdsl.dialects.builtin import (
 
 from xttir.frontends.ptx.lexer import Source
 from xttir.frontends.ptx.stream import Stream
+
+_NONE = NoneAttr()
 
 
 class Places:
@@ -39,10 +42,20 @@ class Places:
     def at(self, offset: int) -> LocationAttr:
         """The location of what stands at this offset."""
         line, column = self.source.line_column(offset)
-        place = FileLineColLoc(self._file, self._integer(line), self._integer(column))
+        place = FileLineColLoc.__new__(FileLineColLoc)
+        # One of these for every instruction: set the parameters without checking them.
+        set_ = object.__setattr__
+        set_(place, "filename", self._file)
+        set_(place, "line", self._integer(line))
+        set_(place, "column", self._integer(column))
         if self.current is None:
             return place
-        return FusedLoc((place, self.current), NoneAttr())
+        fused = FusedLoc.__new__(FusedLoc)
+        places = ArrayAttr.__new__(ArrayAttr)
+        set_(places, "data", (place, self.current))
+        set_(fused, "locations", places)
+        set_(fused, "metadata", _NONE)
+        return fused
 
     def leave_function(self) -> None:
         self.current = None

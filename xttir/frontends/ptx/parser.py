@@ -8,6 +8,7 @@ place.
 from __future__ import annotations
 
 import difflib
+import gc
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -47,10 +48,16 @@ def parse_ptx(text: str, filename: str = "<ptx>") -> ModuleOp:
     """
     source = Source(text, filename)
     parser = Parser(source)
+    # Nothing is thrown away here; looking for garbage would cost half as much again.
+    collecting = gc.isenabled()
+    gc.disable()
     try:
         return parser.module()
     except RecursionError:
         raise parser.stream.error("nested too deeply") from None
+    finally:
+        if collecting:
+            gc.enable()
 
 
 class Parser:
@@ -152,7 +159,7 @@ class Parser:
         if word in (".entry", ".func"):
             self._function(linking, start)
         elif word in SPACES:
-            self.ops += self.variables(self.scope, None, linking)
+            self.ops += self.variables(None, linking)
         else:
             near = difflib.get_close_matches(word, [*LINKING, *SPACES, ".entry", ".func"], 1)
             hint = f"near: {near[0]}" if near else ""
@@ -160,8 +167,8 @@ class Parser:
 
     # Variables ------------------------------------------------------------------------------------
 
-    def variables(self, scope: Scope, names: Names | None, linking: str = "") -> list[VariableOp]:
-        """`.shared .align 16 .b8 a[128], b;` declared in `scope`; for a function with `names`."""
+    def variables(self, names: Names | None, linking: str = "") -> list[VariableOp]:
+        """`.shared .align 16 .b8 a[128], b;` in a scope of `names` or the module."""
         stream = self.stream
         made: list[VariableOp] = []
         common = self._type_words()
@@ -184,7 +191,10 @@ class Parser:
             op = VariableOp(properties=properties)
             op.location = self.places.at(stream.offsets[at])
             made.append(op)
-            scope.variables[self._declared_name] = decl
+            if names:
+                names.declare_variable(self._declared_name, decl)
+            else:
+                self.scope.variables[self._declared_name] = decl
             if not stream.accept(","):
                 break
         stream.expect(";")
@@ -359,7 +369,7 @@ class Parser:
                 decl = _simple(register.name, "reg", common[1])
             else:
                 decl = self._declarator(common, names)
-                names.scopes[-1].variables[self._declared_name] = decl
+                names.declare_variable(self._declared_name, decl)
             found.append(decl)
             if not stream.accept(","):
                 stream.expect(")")

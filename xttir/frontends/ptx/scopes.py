@@ -37,6 +37,22 @@ class Names:
         self.scopes = [module, Scope()]
         self.used: list[Register] = []
         self.names: set[str] = set()
+        self._found: dict[str, Register | list[Register] | None] = {}
+        """Registers by the names that mean them where the reader stands."""
+
+    def enter(self) -> None:
+        """`{`."""
+        self.scopes.append(Scope())
+
+    def leave(self) -> Scope:
+        """`}`: what its scope declared means something else now."""
+        scope = self.scopes.pop()
+        if scope.ranges:
+            self._found.clear()
+        else:
+            for name in (*scope.registers, *scope.variables):
+                self._found.pop(name, None)
+        return scope
 
     def unique(self, name: str) -> str:
         """`name`, or one like it that the function does not have yet."""
@@ -54,6 +70,7 @@ class Names:
     def declare(self, name: str, kind: str, elements: int) -> None:
         """`.reg .kind name` in the innermost scope."""
         registers = self.scopes[-1].registers
+        self._found.pop(name, None)
         if elements == 1:
             registers[name] = self.new_register(name, kind)
         else:
@@ -61,6 +78,22 @@ class Names:
 
     def register(self, name: str) -> Register | list[Register] | None:
         """The register of this name, or None."""
+        found = self._found.get(name, self)
+        if found is self:
+            found = self._found[name] = self._search(name)
+        return found  # type: ignore
+
+    def declare_range(self, prefix: str, count: int, kind: str, elements: int) -> None:
+        """`.reg .kind prefix<count>` in the innermost scope."""
+        self._found.clear()
+        self.scopes[-1].ranges[prefix] = (count, kind, elements)
+
+    def declare_variable(self, name: str, decl: DeclAttr) -> None:
+        """A variable of the innermost scope."""
+        self._found.pop(name, None)
+        self.scopes[-1].variables[name] = decl
+
+    def _search(self, name: str) -> Register | list[Register] | None:
         for scope in reversed(self.scopes):
             found = scope.registers.get(name)
             if found is not None:

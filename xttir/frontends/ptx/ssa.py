@@ -1,8 +1,7 @@
 """A function's statements to blocks of SSA.
 
-Registers become values: a block takes as arguments those live registers for which definitions meet
-in it (pruned phi placement over dominance frontiers; R. Cytron et al., 1991), all registers at once
-in bit sets. What is read before it is written on some path is a `ptx.undef` at the entry.
+Registers become values; a block takes as arguments the live registers for which definitions meet in
+it. What is read before it is written on some path is a `ptx.undef` at the entry.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from xttir.dialects.ptx.control import EndOp, FallthroughOp
 from xttir.dialects.ptx.function import DirectiveOp, UndefOp, VariableOp
 from xttir.dialects.ptx.instruction import Mnemonic
 from xttir.frontends.ptx.ast import Body, Label, Register, Statement, Text
-from xttir.frontends.ptx.dominance import dominator_tree, frontiers, reverse_postorder
+from xttir.frontends.ptx.placement import Placement, bits_of, place_arguments
 
 _TERMINATORS = frozenset(["bra", "brx.idx", "ret", "exit"])
 _EMPTY = ArrayAttr([])
@@ -39,8 +38,8 @@ def build(body: Body, variables: list[VariableOp]) -> list[Block]:
     blocks = _split(body)
     for block in blocks:
         _summarize(block, body)
-    parents, order = _place_arguments(blocks)
-    return _Emitter(body, blocks, variables).emit(parents, order)
+    placement = _place(blocks)
+    return _Emitter(body, blocks, variables).emit(placement.parents, placement.order)
 
 
 def _split(body: Body) -> list[_Block]:
@@ -105,46 +104,14 @@ def _summarize(block: _Block, body: Body) -> None:
     block.exposed, block.defined = exposed, defined
 
 
-def _place_arguments(blocks: list[_Block]) -> tuple[list[int], list[int]]:
-    """Work out which registers each block takes; returns (immediate dominators, their order)."""
-    successors = [block.successors for block in blocks]
-    order = reverse_postorder(successors)
-    live = [0] * len(blocks)
-    changed = True
-    while changed:
-        changed = False
-        for index in reversed(order):
-            block = blocks[index]
-            out = 0
-            for successor in block.successors:
-                out |= live[successor]
-            new = block.exposed | (out & ~block.defined)
-            if new != live[index]:
-                live[index] = new
-                changed = True
-    parents = dominator_tree(successors, order)
-    borders = frontiers(successors, order, parents)
-    arguments = [0] * len(blocks)
-    work = list(order)
-    while work:
-        index = work.pop()
-        defined = blocks[index].defined | arguments[index]
-        for border in borders[index]:
-            new = defined & live[border] & ~arguments[border]
-            if new:
-                arguments[border] |= new
-                work.append(border)
-    for block, bits in zip(blocks, arguments, strict=True):
-        block.arguments = _registers_of(bits)
-    return parents, order
-
-
-def _registers_of(bits: int) -> list[int]:
-    found: list[int] = []
-    while bits:
-        low = bits & -bits
-        found.append(low.bit_length() - 1)
-        bits ^= low
+def _place(blocks: list[_Block]) -> Placement:
+    found = place_arguments(
+        [block.successors for block in blocks],
+        [block.exposed for block in blocks],
+        [block.defined for block in blocks],
+    )
+    for block, bits in zip(blocks, found.arguments, strict=True):
+        block.arguments = bits_of(bits)
     return found
 
 
@@ -257,8 +224,8 @@ class _Emitter:
             result_types=[register.type for register in statement.defs],
             properties=properties,
             successors=successors,
+            location=statement.location,
         )
-        op.location = statement.location
         for register, value in zip(statement.defs, op.results, strict=True):
             self._define(register.index, value)
             value.name_hint = _hint(register.name)

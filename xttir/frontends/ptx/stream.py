@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import struct
+
 from xttir.diagnostics import InputError
+from xttir.dialects.ptx.operands import number
 from xttir.frontends.ptx.expressions import BadExpression, constant
 from xttir.frontends.ptx.lexer import Source
 
 END = "end of file"
+_AFTER = frozenset(",;]})")
 
 
 class Stream:
@@ -63,6 +67,10 @@ class Stream:
 
     def number(self) -> int | float:
         """The value of a constant expression."""
+        text = self.texts[self.index]
+        if text[0].isdigit() and self.texts[self.index + 1] in _AFTER:
+            self.index += 1
+            return number(text)
         try:
             value, self.index = constant(self.texts, self.index)
         except BadExpression as error:
@@ -79,14 +87,16 @@ class Stream:
     def constant(self) -> str:
         """A constant expression: as spelled where it is one literal, else its value."""
         start = self.index
-        negative = self.texts[start] == "-"
+        literal = self.texts[start]
+        if literal[0].isdigit() and self.texts[start + 1] in _AFTER:
+            self.index += 1
+            return literal
+        negative = literal == "-"
         literal = self.texts[start + negative]
         value = self.number()
         if self.index == start + 1 + negative and literal[0].isdigit():
             return "-" + literal if negative else literal
         if isinstance(value, float):
-            import struct
-
             return "0d" + struct.pack(">d", value).hex().upper()
         return str(value)
 
