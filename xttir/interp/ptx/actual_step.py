@@ -15,7 +15,7 @@ from xttir.interp.ptx.instruction import UNKNOWN, Imm, Ins, Mem, Operand, Reg, S
 from xttir.interp.ptx.memory import shared_place
 from xttir.interp.ptx.scalar import GROUP
 from xttir.interp.ptx.step import Task
-from xttir.interp.ptx.values import Partial, Pending, either, partial, take, widen_rows
+from xttir.interp.ptx.values import Partial, Pending, chain, either, partial, take, widen_rows
 from xttir.interp.ptx_scalar import width_of
 
 if TYPE_CHECKING:
@@ -209,8 +209,6 @@ class ActualStep:
             if self.rows is None:
                 group.env[reg.slot] = Pending(task, policy, cell)
             else:
-                if isinstance(old, Pending):
-                    old = old.value()
                 mine = np.zeros(group.n, bool)
                 mine[self.rows] = True
                 rows = np.zeros(group.n, np.int64)
@@ -230,9 +228,8 @@ class ActualStep:
     def pending(self, operand: Operand) -> list[Task]:
         found: dict[int, Task] = {}
         for reg in scalar_registers(operand):
-            value = self.group.env.get(reg.slot)
-            if isinstance(value, Pending):
-                found[id(value.task)] = value.task
+            for link in chain(self.group.env.get(reg.slot)):
+                found[id(link.task)] = link.task
         return list(found.values())
 
     def hold(self, operand: Operand, task: Task) -> None:

@@ -44,7 +44,7 @@ from xttir.interp.ptx.plan import Block, Do, Plan, Run
 from xttir.interp.ptx.scalar import defined_slots
 from xttir.interp.ptx.schedules import Merged, Schedule
 from xttir.interp.ptx.step import Task
-from xttir.interp.ptx.values import Pending
+from xttir.interp.ptx.values import Pending, chain, settle
 
 MAX_STEPS = 20_000_000
 """Blocks entered; more is an endless loop."""
@@ -501,16 +501,17 @@ class Executor:
             self.perform(task)
         env, fenced = group.env, group.fenced
         for slot, value in env.items():
-            if value.__class__ is Pending and id(value.task) in mine:
-                env[slot] = value.value()
-                if slot in fenced:
-                    fenced[slot] = env[slot]
+            if value.__class__ is Pending:
+                settled = env[slot] = settle(value, mine)
+                if settled is not value and slot in fenced:
+                    fenced[slot] = settled
         if group.held:
             group.held = {s: t for s, t in group.held.items() if id(t) not in mine}
 
     def used_early(self, group: Group, value: Pending, ins: Ins) -> Any:
         """A register is used while an operation is still going to write it."""
-        event = value.task.event
+        links = chain(value)
+        event = links[0].task.event
         engine = getattr(event, "engine", "asynchronous operation")
         self.fault(
             Kind.RACE,
@@ -521,8 +522,8 @@ class Executor:
             other=event.ins,
             other_role=f"{engine} writes it",
         )
-        if not value.task.done:
-            self.perform(value.task)
+        for link in links:
+            self.perform(link.task)
         return value.value()
 
     def overwritten(self, group: Group, slot: int, ins: Ins) -> None:

@@ -41,7 +41,8 @@ class Pending:
     cell: list[Any]
     rows: np.ndarray | None = None
     before: Any = None
-    """Guarded: what the other lanes hold, and where the task writes (bool (n,))."""
+    """What the other lanes hold (it may be in flight, too), and which lanes the task writes (bool
+    (n,), None: all)."""
     mine: np.ndarray | None = None
 
     def value(self) -> Any:
@@ -51,7 +52,8 @@ class Pending:
             result = take(result, self.rows)
         if self.mine is None:
             return result
-        return choose(self.mine, result, self.before)
+        before = self.before.value() if isinstance(self.before, Pending) else self.before
+        return choose(self.mine, result, UNKNOWN if before is None else before)
 
 
 Any_Value = np.ndarray | Unknown | Partial | Pending
@@ -184,28 +186,73 @@ def join(values: Sequence[Any], counts: Sequence[int], order: np.ndarray | None)
 
 
 def _join_pending(values: Sequence[Any], counts: Sequence[int], order: np.ndarray | None) -> Any:
-    """Registers in flight of one operation, cut apart and joined again; else what is known of
-    each side stays, and the first operation is the one that is named when it is used too early."""
+    """Registers in flight, of one operation or several: a chain with a link for each."""
     n = sum(counts)
     starts = np.cumsum([0, *counts])
-    rows = np.full(n, -1, np.int64)
-    found = next(v for v in values if isinstance(v, Pending))
-    same = all(isinstance(v, Pending) and v.cell is found.cell for v in values)
-    if same and all(v.mine is None for v in values):
-        for v, start, count in zip(values, starts, counts, strict=False):
-            rows[start : start + count] = np.arange(count) if v.rows is None else v.rows
-        return Pending(found.task, found.policy, found.cell, rows if order is None else rows[order])
-    resolved = [v.value() if isinstance(v, Pending) and v is not found else v for v in values]
-    at = values.index(found)
-    resolved[at] = UNKNOWN if found.before is None else found.before
-    others = join(resolved, counts, None)
-    mine = np.zeros(n, bool)
-    span = slice(int(starts[at]), int(starts[at + 1]))
-    mine[span] = True if found.mine is None else found.mine
-    rows[:] = 0
-    rows[span] = np.arange(counts[at]) if found.rows is None else found.rows
-    out = Pending(found.task, found.policy, found.cell, rows, others, mine)
+    links: dict[int, Pending] = {}
+    bases = []
+    for value, start, count in zip(values, starts, counts, strict=False):
+        for link in chain(value):
+            found = links.get(id(link.cell))
+            if found is None:
+                found = Pending(link.task, link.policy, link.cell, np.zeros(n, np.int64))
+                found.mine = np.zeros(n, bool)
+                links[id(link.cell)] = found
+            assert found.rows is not None
+            assert found.mine is not None
+            span = slice(start, start + count)
+            found.mine[span] = True if link.mine is None else link.mine
+            found.rows[span] = np.arange(count) if link.rows is None else link.rows
+        bases.append(_base(value))
+    out = join(bases, counts, None)
+    for link in links.values():
+        assert link.mine is not None
+        if link.mine.all():
+            link.mine, out = None, None
+        link.before = out
+        out = link
     return out if order is None else take(out, order)
+
+
+def chain(value: Any) -> list[Pending]:
+    """The operations that write a register, for some of its lanes each; the last ones first.
+
+    Links of which the lanes have none are left out.
+    """
+    out = []
+    while isinstance(value, Pending):
+        if value.mine is None or value.mine.any():
+            out.append(value)
+        value = value.before
+    return out
+
+
+def _base(value: Any) -> Any:
+    while isinstance(value, Pending):
+        value = UNKNOWN if value.before is None else value.before
+    return value
+
+
+def settle(value: Any, done: set[int]) -> Any:
+    """The value when the operations with these ids are complete and were waited for."""
+    if not isinstance(value, Pending):
+        return value
+    before = settle(value.before, done)
+    if id(value.task) not in done and (value.mine is None or value.mine.any()):
+        if before is value.before:
+            return value
+        return Pending(value.task, value.policy, value.cell, value.rows, before, value.mine)
+    if value.mine is not None and not value.mine.any():
+        return before
+    if isinstance(before, Pending) and value.mine is not None:
+        # Another operation still has other lanes: it goes on top of what is known now.
+        under = Pending(value.task, value.policy, value.cell, value.rows, _base(before), value.mine)
+        out = under.value()
+        for link in reversed(chain(before)):
+            mine = ~value.mine if link.mine is None else link.mine & ~value.mine
+            out = Pending(link.task, link.policy, link.cell, link.rows, out, mine)
+        return out
+    return Pending(value.task, value.policy, value.cell, value.rows, before, value.mine).value()
 
 
 def same(a: Any, b: Any) -> bool:
