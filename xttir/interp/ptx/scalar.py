@@ -429,29 +429,29 @@ def _dtype_of(form: Form, index: int) -> np.dtype:
     return SCALARS[form.type]
 
 
-def _spread(known: Any, n: int) -> np.ndarray:
+def _as_mask(known: Any, n: int) -> np.ndarray:
     return np.full(n, known) if known is True or known is False else known
 
 
 def _and_known(arguments: list[Any], known: Any, n: int) -> Any:
     """A known zero decides."""
     (a, known_a), (b, known_b) = arguments
-    zero = (_spread(known_a, n) & (a == 0)) | (_spread(known_b, n) & (b == 0))
-    return _spread(known, n) | zero
+    zero = (_as_mask(known_a, n) & (a == 0)) | (_as_mask(known_b, n) & (b == 0))
+    return _as_mask(known, n) | zero
 
 
 def _or_known(arguments: list[Any], known: Any, n: int) -> Any:
     """Known ones decide."""
     (a, known_a), (b, known_b) = arguments
     full = ~np.zeros((), a.dtype)
-    ones = (_spread(known_a, n) & (a == full)) | (_spread(known_b, n) & (b == full))
-    return _spread(known, n) | ones
+    ones = (_as_mask(known_a, n) & (a == full)) | (_as_mask(known_b, n) & (b == full))
+    return _as_mask(known, n) | ones
 
 
 def _select_known(arguments: list[Any], known: Any, n: int) -> Any:
     (_, known_a), (_, known_b), (flag, known_flag) = arguments
-    chosen = np.where(flag, _spread(known_a, n), _spread(known_b, n))
-    return _spread(known, n) | (_spread(known_flag, n) & chosen)
+    chosen = np.where(flag, _as_mask(known_a, n), _as_mask(known_b, n))
+    return _as_mask(known, n) | (_as_mask(known_flag, n) & chosen)
 
 
 def _product_known(arguments: list[Any], known: Any, n: int) -> Any:
