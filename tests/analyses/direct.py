@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xttir.analyses.events import Trace
-from xttir.analyses.explore_program import Do, Part, Program, bits
+from xttir.analyses.explore_program import Do, Part, Program, Step, bits
 from xttir.analyses.explore_shared import compile_program
 
 KNOWN = {
@@ -60,8 +60,8 @@ class Outcome:
 
 
 class Direct:
-    def __init__(self, trace: Trace):
-        self.program: Program = compile_program(trace)
+    def __init__(self, trace: Trace, agents: list[list[int]] | None = None):
+        self.program: Program = compile_program(trace, agents)
         self.supported = all(s.do in KNOWN for steps in self.program.steps for s in steps) and all(
             s.do is not Do.ARRIVE or not s.kind for steps in self.program.steps for s in steps
         )
@@ -214,15 +214,18 @@ class Direct:
                     return None
                 self._phase(move, new, barrier, 1)
         if step.do in (Do.ARRIVE, Do.TX):
-            new = self._fly(new, step.signals)
-            for item in step.items:
-                if new is None or new.bars[item[0]] is None:
-                    self.outcome.trapped = True
-                    return None
-                self._phase(move, new, item[0])
-                phase, expected, pending, tx = new.bars[item[0]]
-                count, size = item[1:3] if step.do is Do.ARRIVE else (0, item[1])
-                new = self._put(new, item[0], (phase, expected, pending - count, tx + size))
+            return self._update(self._fly(new, step.signals), step, move)
+        return new
+
+    def _update(self, new: State | None, step: Step, move: tuple[int, int]) -> State | None:
+        for item in step.items:
+            if new is None or new.bars[item[0]] is None:
+                self.outcome.trapped = True
+                return None
+            self._phase(move, new, item[0])
+            phase, expected, pending, tx = new.bars[item[0]]
+            count, size = item[1:3] if step.do is Do.ARRIVE else (0, item[1])
+            new = self._put(new, item[0], (phase, expected, pending - count, tx + size))
         return new
 
     def _fly(self, state: State, signals: int) -> State:
@@ -246,7 +249,8 @@ class Direct:
         if p.things[thing].kind == "warp":
             need = {a for a in bits(p.things[thing].agents) if pcs[a] < len(p.steps[a])}
         elif count:
-            need = set(range(count)) if len(came[thing]) < count else set()
+            here = sum(len(p.lanes[a]) for a in came[thing])
+            need = set() if here >= count else {-1}
         else:
             need = {a for a, pc in enumerate(pcs) if pc < len(p.steps[a])}
         if came[thing] and need <= set(came[thing]):

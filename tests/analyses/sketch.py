@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 
 from xttir.analyses import events as ev
-from xttir.analyses.build import Kernel
+from xttir.analyses.build import Agent, Kernel
 from xttir.analyses.schedules import settle
+from xttir.diagnostics import Location
 
 
 @dataclass
 class Call:
-    agent: int
+    agents: tuple[int, ...]
     method: str
     args: tuple[Any, ...]
     more: dict[str, Any]
@@ -28,11 +29,13 @@ class Call:
     def __str__(self) -> str:
         words = [getattr(a, "name", str(a)) for a in self.args]
         words += [f"{k}={v}" for k, v in self.more.items()]
-        return f"{self.agent}: {self.method}({', '.join(words)})"
+        who = ",".join(map(str, self.agents))
+        return f"{who}: {self.method}({', '.join(words)})"
 
 
 class Pen:
-    """Stands for `build.Agent`: every call is recorded for each of its agents."""
+    """Stands for `build.Agent`: every call is recorded for each of its agents, a warp barrier for
+    all of them together."""
 
     def __init__(self, sketch: Sketch, numbers: list[int]):
         self._sketch, self._numbers = sketch, numbers
@@ -46,8 +49,9 @@ class Pen:
     def __getattr__(self, method: str):
         def record(*args: Any, **more: Any) -> None:
             line = len(self._sketch.calls)
-            for number in self._numbers:
-                self._sketch.calls.append(Call(number, method, args, more, line))
+            together = method == "warp_sync"
+            for agents in [tuple(self._numbers)] if together else [(n,) for n in self._numbers]:
+                self._sketch.calls.append(Call(agents, method, args, more, line))
 
         return record
 
@@ -55,6 +59,9 @@ class Pen:
 @dataclass
 class Sketch:
     kernel: Kernel
+    warps: bool = False
+    """Each thread of an agent stands for the first of a warp, whose others only come to barriers.
+    Threads that named barriers count must be whole warps."""
     groups: list[tuple[tuple[int, ...], int]] = field(default_factory=list)
     """Threads of an agent, and its block."""
     calls: list[Call] = field(default_factory=list)
@@ -83,7 +90,7 @@ class Sketch:
         """Exchange a call with the next one of its agent."""
         call = self.calls[index]
         for later in range(index + 1, len(self.calls)):
-            if self.calls[later].agent == call.agent:
+            if set(self.calls[later].agents) & set(call.agents):
                 self.mutations.append(f"swap {call} and {self.calls[later]}")
                 self.calls[index], self.calls[later] = self.calls[later], call
                 return
@@ -111,7 +118,7 @@ class Sketch:
             args[0] = max(0, args[0] + by)
         else:
             return
-        self.calls[index] = Call(call.agent, call.method, tuple(args), more, call.line)
+        self.calls[index] = Call(call.agents, call.method, tuple(args), more, call.line)
         self.mutations.append(f"change {call} to {self.calls[index]}")
 
     # The kernel
@@ -121,31 +128,52 @@ class Sketch:
 
     def settled(self) -> ev.Trace:
         """The trace of one schedule; stuck threads are in `blocked`."""
-        lanes = [[cta * self.kernel.threads + t for t in tids] for tids, cta in self.groups]
-        trace = self._kernel().trace(exits=False)
-        for tids, cta in self.groups:
-            trace.instructions.append(ev.Source("ret", ()))
-            trace.events.append(
-                ev.Exit(len(trace.instructions) - 1, self.kernel.agent(tids, cta).lanes)
-            )
-        return settle(trace, lanes)
+        kernel = self._kernel()
+        trace = kernel.trace(exits=False)
+        trace.instructions.append(ev.Source("ret", (Location("built.ptx", 999),)))
+        for number in range(len(self.groups)):
+            lanes = np.array(self.lanes(number), np.int32)
+            trace.events.append(ev.Exit(len(trace.instructions) - 1, lanes))
+        return settle(trace, [self.lanes(n) for n in range(len(self.groups))])
+
+    def lanes(self, agent: int, all_: bool = True) -> list[int]:
+        """Of an agent, in launch numbering."""
+        tids, cta = self.groups[agent]
+        width = 32 if self.warps else 1
+        first = [width * (cta * self.kernel.threads + t) for t in tids]
+        return [f + i for f in first for i in range(width if all_ else 1)]
+
+    @property
+    def together(self) -> list[list[int]] | None:
+        """Lanes that the explorer may step together: those of a warp."""
+        if not self.warps:
+            return None
+        return [
+            lanes[i : i + 32]
+            for lanes in map(self.lanes, range(len(self.groups)))
+            for i in range(0, len(lanes), 32)
+        ]
 
     def _kernel(self) -> Kernel:
         base = self.kernel
+        width = 32 if self.warps else 1
         kernel = Kernel(
-            base.threads, base.ctas, base.cluster, base.arch, base.name, base.shared_bytes
+            base.threads * width, base.ctas, base.cluster, base.arch, base.name, base.shared_bytes
         )
         kernel.buffers = list(base.buffers)
         made: dict[tuple[int, str], int] = {}
         spinning: list[tuple[int, str]] = []
         for call in self.calls:
-            tids, cta = self.groups[call.agent]
-            agent = kernel.agent(tids, cta)
-            ins = made.get((call.line, call.method))
-            more = {**call.more, "ins": ins}
+            everyone = call.method in ("sync", "warp_sync", "cluster_arrive", "cluster_wait")
+            lanes = [lane for a in call.agents for lane in self.lanes(a, everyone)]
+            agent = Agent(kernel, np.array(sorted(lanes), np.int32))
+            args = list(call.args)
+            if call.method == "sync" and len(args) > 1:
+                args[1] *= width
+            more = {**call.more, "ins": made.get((call.line, call.method))}
             if "observed" in more:
                 spinning.append((len(kernel.events), more.pop("observed")))
-            event = getattr(agent, call.method)(*call.args, **more)
+            event = getattr(agent, call.method)(*args, **more)
             made[call.line, call.method] = event.ins
         for index, name in spinning:
             self._observe(kernel, index, name)

@@ -43,7 +43,7 @@ def rings(draw: st.DrawFn) -> Sketch:
     announce = draw(st.sampled_from(["sum", "before", "tx first", "tx after copies"]))
     how = draw(st.sampled_from(["read", "wgmma", "elect"]))
     k = Kernel(threads=1 + sum(widths))
-    sketch = Sketch(k)
+    sketch = Sketch(k, warps=how != "elect" and draw(st.booleans()))
     full = [k.barrier(f"full{s}") for s in range(stages)]
     empty = [k.barrier(f"empty{s}") for s in range(stages)]
     data = [[k.shared(f"x{s}.{j}", size) for j, size in enumerate(sizes)] for s in range(stages)]
@@ -92,7 +92,7 @@ def named(draw: st.DrawFn) -> Sketch:
     producers, consumers = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     threads = producers + consumers
     k = Kernel(threads=threads)
-    sketch = Sketch(k)
+    sketch = Sketch(k, warps=True)
     data = [k.shared(f"x{s}", 16) for s in range(stages)]
     p = sketch.agent(0 if producers == 1 else range(producers))
     c = sketch.agent(range(producers, threads))
@@ -164,7 +164,7 @@ def stores(draw: st.DrawFn) -> Sketch:
     tiles = draw(st.integers(1, 3))
     fence = draw(st.sampled_from(["writers", "reader"]))
     k = Kernel(threads=threads)
-    sketch = Sketch(k)
+    sketch = Sketch(k, warps=draw(st.booleans()))
     data = [k.shared(f"x{b}", 16 * threads) for b in range(buffers)]
     target = k.tensor("target", 16 * threads * tiles)
     lanes = [sketch.agent(t) for t in range(threads)]
@@ -189,7 +189,7 @@ def stores(draw: st.DrawFn) -> Sketch:
 @st.composite
 def clusters(draw: st.DrawFn) -> Sketch:
     """Both blocks multicast their half to both; consumers release the stages of both."""
-    stages, tiles = draw(st.integers(1, 2)), draw(st.integers(1, 3))
+    stages, tiles = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     scope = draw(st.sampled_from([Scope.CTA, Scope.CLUSTER]))
     blocks = (0, 1)
     k = Kernel(threads=2, ctas=2, cluster=2)
@@ -235,7 +235,7 @@ def tensor_cores(draw: st.DrawFn) -> Sketch:
     stages, slots = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     tiles, steps = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     k = Kernel(threads=3, arch=100)
-    sketch = Sketch(k)
+    sketch = Sketch(k, warps=draw(st.booleans()))
     full = [k.barrier(f"full{s}") for s in range(stages)]
     empty = [k.barrier(f"empty{s}") for s in range(stages)]
     ready = [k.barrier(f"ready{s}") for s in range(slots)]
@@ -296,7 +296,7 @@ def free(draw: st.DrawFn) -> Sketch:
     """Two or three threads, one or two barriers, instructions at random."""
     threads, barriers = draw(st.integers(2, 3)), draw(st.integers(1, 2))
     k = Kernel(threads=threads)
-    sketch = Sketch(k)
+    sketch = Sketch(k, warps=draw(st.booleans()))
     bars = [k.barrier(f"b{i}") for i in range(barriers)]
     data = k.shared("x", 32)
     source = k.tensor("source", 32)

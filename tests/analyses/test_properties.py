@@ -49,7 +49,7 @@ def test_families_are_right(family):
     @settings(FAST, max_examples=25)
     @given(FAMILIES[family])
     def check(sketch: Sketch) -> None:
-        found = explore(sketch.build(), max_states=20_000)
+        found = explore(sketch.build(), sketch.together, max_states=20_000)
         assert not found.findings, f"{sketch}\n{found.findings[0].message}"
         counts[_word(found)] += 1
 
@@ -64,11 +64,11 @@ def _explorer(options: settings, bound: int) -> None:
     @given(programs())
     def check(sketch: Sketch) -> None:
         trace = sketch.build()
-        less = explore(trace, max_states=bound)
+        less = explore(trace, sketch.together, max_states=bound)
         counts[_word(less)] += 1
         for finding in less.findings[:5]:
             assert confirms(less, finding), f"{sketch}\n{finding}"
-        full = explore(trace, max_states=bound, reduce=False)
+        full = explore(trace, sketch.together, max_states=bound, reduce=False)
         if full.exhausted and less.exhausted:
             assert less.kinds == full.kinds, str(sketch)
 
@@ -84,10 +84,10 @@ def _direct(options: settings, bound: int) -> None:
     @given(programs(("rings", "cp_async", "stores", "free", "free", "free")))
     def check(sketch: Sketch) -> None:
         trace = sketch.build()
-        direct = Direct(trace)
+        direct = Direct(trace, sketch.together)
         if not direct.supported:
             return
-        book, found = direct.run(bound), explore(trace, max_states=bound)
+        book, found = direct.run(bound), explore(trace, sketch.together, max_states=bound)
         if not (book.exhausted and found.exhausted):
             counts["too large"] += 1
             return

@@ -44,6 +44,7 @@ class World:
         "acquired",
         "behind",
         "carried",
+        "done",
         "flying",
         "found",
         "known",
@@ -74,6 +75,8 @@ class World:
         self.objs: list = [_START.get(t.kind) for t in program.things]
         self.found: list[Finding] = []
         self.log: list[Move] = []
+        """Moves in the order they were begun; `done`: steps in the order they returned."""
+        self.done: list[Move] = []
         self.trapped = False
 
     def freeze(self) -> State:
@@ -96,7 +99,7 @@ class World:
         self.behind, self.carried = list(state[5]), list(state[6])
         if self.program.relaxed:
             self.released, self.acquired = list(state[7]), list(state[8])
-        self.found, self.log, self.trapped = [], [], False
+        self.found, self.log, self.done, self.trapped = [], [], [], False
 
     # Who can go -----------------------------------------------------------------------------------
 
@@ -167,6 +170,7 @@ class World:
             self._meet(agent, step, move)
             return
         self.pcs[agent] = pc + 1
+        self.done.append(move)
         _DO[step.do](self, agent, step, move)
 
     def land(self, signal: int) -> None:
@@ -496,6 +500,7 @@ class World:
         if wrong:
             self.find(Kind.PHASE, f"{self._name(thing)}: {wrong}", place)
         if step.kind == "arrive":
+            self.done.append(move)
             self.pcs[agent] += 1
         else:
             waiting |= 1 << agent
@@ -532,6 +537,7 @@ class World:
             if threads < expected:
                 return
         for agent in bits(waiting):
+            self.done.append((agent, self.pcs[agent]))
             self.pcs[agent] += 1
             self.known[agent] |= gathered
         self.objs[thing] = (number + 1, 0, 0, 0, 0, 0)
