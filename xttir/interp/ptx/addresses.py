@@ -36,8 +36,13 @@ def cvta(step: ActualStep) -> None:
     source = ins.src[0]
     wide = "u64" in ins.modifiers
     value = step.raw(source, "u64" if wide else "u32")
-    base = _BASES.get(_space(ins.modifiers), 0)
-    if base and value is not UNKNOWN:
+    space = _space(ins.modifiers)
+    base = _BASES.get(space, 0)
+    if space == "param" and value.__class__ is np.ndarray:
+        # The address of a parameter may have been kept in 32 bits.
+        low = value.astype(np.uint64)
+        value = np.where(low < PARAM_WINDOW, low + np.uint64(PARAM_WINDOW), low)
+    elif base and value is not UNKNOWN:
         offset = np.uint64(base)
         data = value.data if isinstance(value, Partial) else value
         data = data.astype(np.uint64)
