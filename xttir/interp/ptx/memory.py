@@ -204,7 +204,7 @@ class LaunchMemory:
         rows = np.flatnonzero(lost.reshape(lost.shape[0], -1).any(axis=1))
         self.report(
             Kind.OUT_OF_BOUNDS,
-            f"{size} bytes at {self.describe(where)}",
+            f"of {size} bytes at {self.describe(where)}",
             rows if address.shape[0] > 1 else None,
             count=int(lost.sum()),
         )
@@ -217,7 +217,7 @@ class LaunchMemory:
         rows = np.flatnonzero(bad.reshape(bad.shape[0], -1).any(axis=1))
         self.report(
             Kind.OUT_OF_BOUNDS,
-            f"{size} bytes at {at:#x} of {name}, which has {limit} bytes",
+            f"of {size} bytes at {at:#x} of {name}, which has {limit} bytes",
             rows if address.shape[0] > 1 else None,
             count=int(bad.sum()),
         )
@@ -317,7 +317,7 @@ class LaunchMemory:
         if region.row:
             at %= region.row
         self.report(
-            Kind.UNINITIALIZED, f"read of byte {at} of {name}, which nobody has written", rows
+            Kind.UNINITIALIZED, f"reads byte {at} of {name}, which nobody has written", rows
         )
 
     def write(
@@ -364,30 +364,41 @@ class LaunchMemory:
     def load(self, footprint: Footprint) -> Any:
         """uint8 (rows, pieces, size) (tensor memory: 4 * size), or UNKNOWN if any byte is."""
         starts, size = self._bytes(footprint)
-        grain = _grain(starts, size)
-        count = size // grain
-        address = starts[..., None] + np.arange(0, size, grain)
         live = starts >= 0
-        if not live.all():
-            address = np.where(live[..., None], address, 0)
+        whole = bool(live.all())
+        where = starts.reshape(-1) if whole else starts[live]
+        cta = None
+        if footprint.cta is not None:
+            cta = np.broadcast_to(footprint.cta, starts.shape)
+            cta = cta.reshape(-1) if whole else cta[live]
+        if self._unknown(footprint.space, where, size, cta):
+            return UNKNOWN
+        grain = _grain(where, size)
+        address = (where[:, None] + np.arange(0, size, grain)).reshape(-1)
         parts = grain // 8 if grain == 16 else 1
         width = 8 if grain == 16 else grain
-        cta = None if footprint.cta is None else np.broadcast_to(footprint.cta, starts.shape)
-        value = self._load(footprint.space, address, width, parts, cta)
-        if value is UNKNOWN:
+        rows = None if cta is None else np.repeat(cta, size // grain)
+        value = self.read(footprint.space, address, width, parts, rows) if where.size else address
+        if not isinstance(value, np.ndarray):
             return UNKNOWN
-        out = np.ascontiguousarray(value).view(np.uint8).reshape(*starts.shape, count * grain)
-        return out if live.all() else np.where(live[..., None], out, np.uint8(0))
+        data = np.ascontiguousarray(value).view(np.uint8).reshape(-1)[: where.size * size]
+        if whole:
+            return data.reshape(*starts.shape, size)
+        out = np.zeros((*starts.shape, size), np.uint8)
+        out[live] = data.reshape(-1, size)
+        return out
 
-    def _load(
-        self, space: Space, address: np.ndarray, width: int, parts: int, cta: np.ndarray | None
-    ) -> Any:
-        flat = address.reshape(-1)
-        rows = None
-        if cta is not None:
-            rows = np.broadcast_to(cta[..., None], address.shape).reshape(-1)
-        value = self.read(space, flat, width, parts, rows)
-        return value if isinstance(value, np.ndarray) else UNKNOWN
+    def _unknown(
+        self, space: Space, where: np.ndarray, size: int, cta: np.ndarray | None
+    ) -> bool:
+        """Whether the pieces lie in one region of unknown data: bounds are all there is to check."""
+        if not self.tracing or space != Space.GLOBAL or not where.size:
+            return False
+        places = self.locate(space, where, size, cta)
+        if len(places) != 1 or places[0][2] is not None:
+            return False
+        region = places[0][0]
+        return region.first == WRITTEN and region.state is None
 
     def check(self, footprint: Footprint) -> None:
         """What `load` reports, without the data."""
