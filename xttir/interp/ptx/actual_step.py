@@ -173,6 +173,8 @@ class ActualStep:
                     self.put(part, UNKNOWN)
                 return
             data, known = (value.data, value.known) if isinstance(value, Partial) else (value, True)
+            if data.ndim == 1:  # {a}
+                data = data[:, None]
             for k, part in enumerate(operand.parts):
                 self.put(part, partial(data[..., k], known), signed)
         elif not isinstance(operand, Sink):
@@ -315,7 +317,7 @@ class ActualStep:
         if rows is not None and rows.size and rows.max() < lanes.size:
             lanes = lanes[rows]
         more.pop("count", None)
-        self.fault(kind, f"{self.ins.name} of {message}", lanes, **more)
+        self.fault(kind, f"{self.ins.name} {message}", lanes, **more)
 
     def unsupported(self, what: str, hint: str = "") -> Unsupported:
         return Unsupported(what, self.executor.plan.location(self.ins), hint)

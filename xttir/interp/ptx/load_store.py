@@ -13,7 +13,7 @@ import numpy as np
 from xttir.analyses.events import Access, Footprint, Mode, Scope, Sem, Space
 from xttir.diagnostics import Kind
 from xttir.interp.ptx.actual_step import ActualStep
-from xttir.interp.ptx.instruction import UNKNOWN, Mem, Symbol, meaning
+from xttir.interp.ptx.instruction import UNKNOWN, Mem, Symbol, Vec, meaning
 from xttir.interp.ptx.memory import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -284,7 +284,9 @@ def store(step: ActualStep) -> None:
     form = form_of(step)
     operand, source = step.ins.src[0], step.ins.src[1]
     assert isinstance(operand, Mem)
-    value = step.raw(source, "b128" if form.type == "b128" else form.type)
+    if isinstance(source, Vec) and len(source.parts) == 1:
+        source = source.parts[0]
+    value = step.raw(source, form.type)
     if value.__class__ is np.ndarray:
         value = value.astype(f"u{form.size}", copy=False)
     for place in places(step, operand, form.space, form.total):

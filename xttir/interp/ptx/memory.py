@@ -388,9 +388,7 @@ class LaunchMemory:
         out[live] = data.reshape(-1, size)
         return out
 
-    def _unknown(
-        self, space: Space, where: np.ndarray, size: int, cta: np.ndarray | None
-    ) -> bool:
+    def _unknown(self, space: Space, where: np.ndarray, size: int, cta: np.ndarray | None) -> bool:
         """Whether the pieces lie in one region of unknown data: bounds are all there is to check."""
         if not self.tracing or space != Space.GLOBAL or not where.size:
             return False
