@@ -14,7 +14,7 @@ _REDUCE = words("add min max inc dec and or xor noftz f16 bf16 f32 f64 b32 b64 u
 _LEVEL = "L2::cache_hint L2::64B L2::128B L2::256B"
 
 
-@instruction(_SPACES, _LEVEL, "ca cg ignore-src", defines=0)
+@instruction(_SPACES, _LEVEL, "ca cg", defines=0)
 class CpAsyncOp(Instruction):
     name = "ptx.cp.async"
 
@@ -79,7 +79,7 @@ class CpAsyncBulkWaitGroupOp(Instruction):
     name = "ptx.cp.async.bulk.wait_group"
 
 
-@instruction("global shared::cta bulk_group", defines=0)
+@instruction("global shared::cta bulk_group cp_mask", defines=0)
 class MultimemCpAsyncBulkOp(Instruction):
     name = "ptx.multimem.cp.async.bulk"
 
@@ -106,7 +106,64 @@ class TensormapCpFenceproxyOp(Instruction):
     name = "ptx.tensormap.cp_fenceproxy"
 
 
+@instruction("global bulk_group L2::evict_normal", defines=0)
+class ApplypriorityAsyncBulkOp(Instruction):
+    name = "ptx.applypriority.async.bulk"
+
+
+@instruction(_DIMENSIONS, _LOAD_MODES, "global bulk_group L2::evict_normal override", defines=0)
+class ApplypriorityAsyncBulkTensorOp(Instruction):
+    name = "ptx.applypriority.async.bulk.tensor"
+
+
+# Copies between devices (PTX ISA 9.3) -------------------------------------------------------------
+
+_FABRIC = words(
+    "async multimem shared::cta mbarrier::complete_tx::bytes mbarrier::complete_tx::16B "
+    "mbarrier::report::fabric counted::bytes relaxed sys sync sync_restrict::reads "
+    "sync_restrict::read commit_group"
+)
+
+
+@instruction(_FABRIC, "b128", defines=0)
+class FabricTryPutOp(Instruction):
+    name = "ptx.fabric.try_put"
+
+
+@instruction(_FABRIC, "b128", defines=0)
+class FabricTryGetOp(Instruction):
+    name = "ptx.fabric.try_get"
+
+
+@instruction(_FABRIC, _REDUCE, "f16x2 bf16x2", defines=0)
+class FabricTryRedOp(Instruction):
+    name = "ptx.fabric.try_red"
+
+
+@instruction(_FABRIC, _REDUCE, "f16x2 bf16x2", defines=0)
+class FabricTryPullredOp(Instruction):
+    name = "ptx.fabric.try_pullred"
+
+
+@instruction(_FABRIC, defines=0)
+class FabricSubmitOp(Instruction):
+    name = "ptx.fabric.submit"
+
+
+@instruction(_FABRIC, defines=0)
+class FabricWaitOp(Instruction):
+    name = "ptx.fabric.wait"
+
+
 COPIES = [
+    ApplypriorityAsyncBulkOp,
+    ApplypriorityAsyncBulkTensorOp,
+    FabricTryPutOp,
+    FabricTryGetOp,
+    FabricTryRedOp,
+    FabricTryPullredOp,
+    FabricSubmitOp,
+    FabricWaitOp,
     CpAsyncOp,
     CpAsyncCommitGroupOp,
     CpAsyncWaitGroupOp,

@@ -72,7 +72,8 @@ class FenceOp(Instruction):
 @instruction(
     SPACES,
     SCOPES,
-    "alias async async::generic tensormap::generic acquire release "
+    "alias async async::generic tensormap::generic generic::fabric fabric::generic fabric::fabric "
+    "acquire release "
     "sync_restrict::shared::cta sync_restrict::shared::cluster",
     defines=0,
     aliases={"membar.proxy": ""},
@@ -86,7 +87,7 @@ class FenceMbarrierInitOp(Instruction):
     name = "ptx.fence.mbarrier_init"
 
 
-@instruction(_BARRIER, defines=0)
+@instruction(_BARRIER, "layout::v0 layout::v1", defines=0)
 class MbarrierInitOp(Instruction):
     name = "ptx.mbarrier.init"
 
@@ -124,6 +125,11 @@ class MbarrierTestWaitOp(Instruction):
 @instruction(_BARRIER, "parity")
 class MbarrierTryWaitOp(Instruction):
     name = "ptx.mbarrier.try_wait"
+
+
+@instruction(_BARRIER, "layout::v0 layout::v1")
+class MbarrierCheckLayoutOp(Instruction):
+    name = "ptx.mbarrier.check_layout"
 
 
 @instruction("b64")
@@ -215,6 +221,7 @@ SYNC = [
     MbarrierArriveDropOp,
     MbarrierTestWaitOp,
     MbarrierTryWaitOp,
+    MbarrierCheckLayoutOp,
     MbarrierPendingCountOp,
     ShflOp,
     VoteOp,

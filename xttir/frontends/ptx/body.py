@@ -7,6 +7,7 @@ branch is bound to its label when the scope that declares the label ends.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
     from xttir.frontends.ptx.parser import Parser
 
 _VARIABLES = frozenset([".shared", ".local", ".param", ".global", ".const", ".shared::cta"])
-_SELECTORS = frozenset(["b0", "b1", "b2", "b3", "h0", "h1"])
+_SELECTOR = re.compile(r"[bh][0-7]{1,4}")
 _BRANCHES = frozenset(["bra", "brx.idx"])
 CARRY = "CC.CF"
 _NO_STRING = StringAttr("")
@@ -500,7 +501,7 @@ class BodyParser:
         component = self.names.component(text)
         if component is None:
             head, _, tail = text.rpartition(".")
-            register = self.names.register(head) if tail in _SELECTORS else None
+            register = self.names.register(head) if _SELECTOR.fullmatch(tail) else None
             if not isinstance(register, Register):
                 raise stream.error(f"`{text[:60]}` is not declared")
             stream.index += 1
