@@ -8,7 +8,7 @@ waits never holds up another. A schedule that interleaves warps instead is in `s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from xttir.analyses.events import (
     Blocked,
     Event,
     Exit,
-    Fence,
     Footprint,
     Mode,
     Space,
@@ -290,6 +289,8 @@ class Executor:
         """A number that changes when what waits for this kind of thing may go on."""
         if kind == "memory":
             return self.memory.version
+        if kind == "global":
+            return self.memory.global_version
         if kind == "":
             return self.versions[""] + self.memory.version
         return self.versions[kind]
@@ -395,29 +396,35 @@ class Executor:
     def _spin(self, group: Group, head: Block, source: Block) -> bool:
         """Into a loop that only reads, or round it once more: then the lanes wait for a change of
         memory, and what they read is as if it had not been."""
-        version = group.version
-        group.version = self.memory.version
+        before, group.round = group.round, self.progress(head.spin_on)
         if source.number not in head.spin:
+            peeled = head.peeled.get(source.number)
+            if peeled and self.tracing:
+                self._forget(group.lanes, peeled, 0, once=True)
             group.seen = self.next_event
             return True
         if self.tracing:
-            self._forget(group, head)
+            self._forget(group.lanes, head.spin_instructions, group.seen)
             group.seen = self.next_event
         else:
             self.schedule.round_again(group)
-        if version != self.memory.version:
+        if before != group.round:
             return True
-        group.waits_for, group.what = "memory", "a change of the memory it reads in a loop"
+        group.waits_for, group.what = head.spin_on, "a change of the memory it reads in a loop"
         group.prune(head.live)
-        self.park(group, version)
+        self.park(group)
         return False
 
-    def _forget(self, group: Group, head: Block) -> None:
-        """Take the lanes out of the events of a loop since they entered it last."""
-        for n in range(len(self.events) - 1, group.seen - 1, -1):
+    def _forget(
+        self, lanes: np.ndarray, instructions: frozenset[int], start: int, once: bool = False
+    ) -> None:
+        """Take lanes out of events since `start` (or out of the last one)."""
+        for n in range(len(self.events) - 1, start - 1, -1):
             event = self.events[n]
-            if event is not None and event.ins in head.spin_instructions:
-                self.events[n] = without(event, group.lanes)
+            if event is not None and event.ins in instructions:
+                self.events[n] = without(event, lanes)
+                if once:
+                    return
 
     def finish_lanes(self, group: Group, index: int) -> Group | None:
         """exit, or the end of the kernel."""
@@ -665,23 +672,22 @@ def _ranges(lanes: np.ndarray) -> list[list[int]]:
 
 
 def without(event: Event, lanes: np.ndarray) -> Event | None:
-    """A read or fence without some of its lanes; None when none are left."""
+    """An event without some of its lanes; None when none are left."""
     keep = ~np.isin(event.lanes, lanes, assume_unique=True)
     if not keep.any():
         return None
     if keep.all():
         return event
     n = event.lanes.size
-    event.lanes = event.lanes[keep]
+    for f in fields(event):
+        value = getattr(event, f.name)
+        if isinstance(value, np.ndarray):
+            setattr(event, f.name, _rows(value, keep, n))
     if isinstance(event, Access):
         event.footprints = tuple(
             replace(f, starts=_rows(f.starts, keep, n), cta=_rows(f.cta, keep, n))
             for f in event.footprints
         )
-        if event.observed is not None:
-            event.observed = _rows(event.observed, keep, n)
-    elif not isinstance(event, Fence):
-        raise AssertionError("only reads and fences are in a loop that waits")
     return event
 
 

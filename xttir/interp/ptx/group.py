@@ -39,6 +39,7 @@ class Group:
         "lanes",
         "n",
         "one_cta",
+        "round",
         "rows_cta",
         "seen",
         "specials",
@@ -75,6 +76,8 @@ class Group:
         self.waits_for = ""
         self.version = -1
         self.seen = -1
+        self.round = -1
+        """In a loop that waits: where its events began, and the state of memory then."""
         self.held: dict[int, Task] = {}
         """Slots that an asynchronous operation still reads."""
         self.fenced: dict[int, Any] = {}
@@ -131,6 +134,7 @@ class Group:
         out.forced = self.forced
         out.what, out.waits_for, out.version = self.what, self.waits_for, self.version
         out.held = dict(self.held)
+        out.seen, out.round = self.seen, self.round
 
     def prune(self, live: Sequence[int]) -> None:
         """Forget registers that are not live."""
@@ -166,4 +170,6 @@ def merge(groups: Sequence[Group], live: Sequence[int]) -> Group:
         out.held.update(g.held)
     out.forced = all(g.forced for g in groups)
     out.version = min(g.version for g in groups)
+    out.seen = min(g.seen for g in groups)
+    out.round = min(g.round for g in groups)
     return out

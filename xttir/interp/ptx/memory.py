@@ -111,7 +111,8 @@ class LaunchMemory:
         self.shared_bytes = shared_bytes
         self.local_bytes = local_bytes
         self.version = 0
-        """Counts what others may be waiting for: stores and atomics to global or shared memory."""
+        self.global_version = 0
+        """Count stores and atomics: what somebody may be waiting for (anywhere; in global memory)."""
 
     @staticmethod
     def _rows(name: str, rows: int, size: int) -> Region:
@@ -332,6 +333,8 @@ class LaunchMemory:
         """Put raw bits (as `read` gives them) at aligned addresses; later lanes win."""
         total = size * parts
         self.version += 1
+        if space == Space.GLOBAL:
+            self.global_version += 1
         for region, offset, which in self.locate(space, address, total, cta):
             if which is not None:
                 offset, value_ = offset[which], _select(value, which)

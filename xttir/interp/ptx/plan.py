@@ -20,7 +20,6 @@ from xttir.interp.ptx.instruction import (
     Ins,
     Meaning,
     Operand,
-    Reg,
     lanes_together,
     registers,
 )
@@ -66,6 +65,10 @@ class Block:
     spin: frozenset[int] = frozenset()
     """Of the head of a spin loop: the numbers of its blocks, the indices of its instructions."""
     spin_instructions: frozenset[int] = frozenset()
+    spin_on: str = "memory"
+    """Which kind of progress ends it."""
+    peeled: dict[int, frozenset[int]] = field(default_factory=dict)
+    """Blocks before it that read first: the indices of their reads."""
 
 
 class Plan:

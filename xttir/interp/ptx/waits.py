@@ -2,8 +2,8 @@
 something. Found in the plan, before anything runs.
 
 A try_wait is followed along the edges that are taken when its predicate is False: if nothing but
-register work happens until it (or another try_wait of the same operands) comes again, the loop is one
-blocking wait. A loop that does nothing but read strongly, and leaves its registers as they were, is
+register work happens until it (or another try_wait of the same operands) comes again, the loop is
+one blocking wait. A loop that does nothing but read strongly, and leaves its registers as they were, is
 a spin: every round is like the one before unless memory changes.
 """
 
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xttir.interp.ptx import cfg
-from xttir.interp.ptx.instruction import UNKNOWN, Ins, Reg, registers
+from xttir.interp.ptx.instruction import UNKNOWN, Ins, Reg, Symbol, registers
 from xttir.interp.ptx.scalar import GROUP
 
 if TYPE_CHECKING:
@@ -162,38 +162,100 @@ def _targets(block: Block, env: Any) -> list[Block] | None:
 # Loops that only read -----------------------------------------------------------------------------
 
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "acq_rel"))
-_HARMLESS = frozenset(("membar", "fence", "activemask"))
+_HARMLESS = frozenset(
+    ("membar", "fence", "activemask", "barrier.sync", "bar.warp.sync", "shfl", "vote", "elect")
+)
+"""What a loop that waits may do besides: it tells others nothing."""
 
 
 def _spin(plan: Plan, head: int, blocks: list[int]) -> None:
-    """Mark the head of a loop that only reads, and the reads."""
+    """Mark the head of a loop that waits for memory to change, and its reads.
+
+    Registers are the same in every round, and the only stores pass what was read to the other
+    threads of the block, through shared memory, in the same round.
+    """
     reads: list[Do] = []
+    stores: set[Any] = set()
+    loads: set[Any] = set()
     written = 0
+    instructions = set()
+    addresses: dict[int, tuple[str, int]] = {}
     for number in blocks:
         for item in plan.blocks[number].code:
-            for ins in [item.ins] if hasattr(item, "ins") else item.instructions:
+            for ins in [item.ins] if isinstance(item, _do()) else item.instructions:
                 written |= _writes(ins)
-            if not hasattr(item, "ins"):
+                if ins.name == "mov" and isinstance(ins.src[0], Symbol):
+                    for reg in registers(ins.dst):
+                        addresses[reg.slot] = (ins.src[0].name, ins.src[0].offset)
+            if not isinstance(item, _do()):
                 continue
-            if _polls(item.ins):
+            ins = item.ins
+            instructions.add(ins.index)
+            if _polls(ins):
                 reads.append(item)
-            elif item.ins.name not in _HARMLESS:
+            elif ins.name in ("ld", "st") and _shared(ins):
+                (loads if ins.name == "ld" else stores).add(_place(ins.src[0], addresses))
+            elif ins.name not in _HARMLESS:
                 return
-    if not reads or written & plan.live_bits[head]:
+    if not reads or written & plan.live_bits[head] or loads - stores:
         return
     block = plan.blocks[head]
     block.spin = frozenset(blocks)
-    instructions = set()
-    for number in blocks:
-        for item in plan.blocks[number].code:
-            if hasattr(item, "ins"):
-                instructions.add(item.ins.index)
+    block.spin_on = "global" if stores else "memory"
     block.spin_instructions = frozenset(instructions)
     for do in reads:
         do.wait = "spin"
+    if len(reads) == 1 and not stores:
+        _peeled(plan, block, reads[0])
+
+
+def _place(operand: Any, addresses: dict[int, tuple[str, int]]) -> Any:
+    """An address that can be compared: a variable and an offset, or a register and an offset."""
+    base = operand.base
+    if isinstance(base, Symbol):
+        return base.name, base.offset + operand.offset
+    if isinstance(base, Reg) and base.slot in addresses:
+        name, offset = addresses[base.slot]
+        return name, offset + operand.offset
+    return base, operand.offset
+
+
+def _do() -> type[Any]:
+    from xttir.interp.ptx.plan import Do
+
+    return Do
+
+
+def _shared(ins: Ins) -> bool:
+    return any(m.startswith("shared") for m in ins.modifiers)
 
 
 def _polls(ins: Ins) -> bool:
     if ins.name == "atom":
         return True
     return ins.name == "ld" and bool(_STRONG & set(ins.modifiers))
+
+
+def _peeled(plan: Plan, head: Block, read: Do) -> None:
+    """A first read before the loop, as loop rotation leaves it: the same instruction, and where it
+    does not lead into the loop, it leads where the loop ends."""
+    exits = {
+        target.number
+        for number in head.spin
+        for target in plan.blocks[number].targets
+        if target.number not in head.spin
+    }
+    for block in plan.blocks:
+        if block.number in head.spin or head not in block.targets or len(exits) != 1:
+            continue
+        if {t.number for t in block.targets} - {head.number} != exits:
+            continue
+        for n, item in enumerate(block.code):
+            if not isinstance(item, _do()) or any(
+                isinstance(i, _do()) for i in block.code[n + 1 :]
+            ):
+                continue
+            mine, theirs = item.ins, read.ins
+            if (mine.name, mine.modifiers, mine.src) == (theirs.name, theirs.modifiers, theirs.src):
+                item.wait = "spin"
+                head.peeled[block.number] = frozenset((mine.index,))
