@@ -39,7 +39,10 @@ def summary_lines(report: StaticReport) -> Iterator[Line]:
     left = render.not_checked_text(report)
     if left != "nothing":
         yield [("", f"Not checked: {left}.")]
-    yield [("", "Verdict: "), (_style(report.verdict), str(report.verdict)), ("", ".")]
+    if report.command == "run" and report.verdict is Verdict.VERIFIED:
+        yield [("", "Result: "), (OK, "right"), ("", " in this schedule.")]
+    else:
+        yield [("", "Verdict: "), (_style(report.verdict), str(report.verdict)), ("", ".")]
 
 
 def _outcome_lines(outcome: Outcome, command: str) -> Iterator[Line]:

@@ -168,8 +168,11 @@ class Verifier:
                 fault = replace(places.presented(fault), launch=index, launch_text=str(launch))
                 report.faults.append(self._with_witness(fault, outcome, command))
             outcome.faults = len(result.faults)
-            outcome.finished = True
-            outcome.done = {"instructions": len(found.instructions), "events": len(found.events)}
+            for reason in result.unknown:
+                report.counts.skip(reason)
+            outcome.finished = not result.unknown
+            counts = {name: n for name, n in result.stats.items() if isinstance(n, int)}
+            outcome.done = {"instructions": len(found.instructions), **counts}
             if self.settings.explain:
                 outcome.details = list(result.explain())
         except (InputError, Unsupported) as error:
