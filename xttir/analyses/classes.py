@@ -40,7 +40,7 @@ class Cast:
     """bool by class: it has one lane."""
     units: dict[int, Units] = field(default_factory=dict)
     """By number of lanes."""
-    warps: tuple[np.ndarray, np.ndarray, np.ndarray] | None | bool = False
+    warps: tuple[np.ndarray, np.ndarray, np.ndarray] | bool | None = False
     """See `Classes.warps`; False: not known yet."""
 
 

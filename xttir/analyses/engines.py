@@ -99,7 +99,7 @@ class Engines:
         return known
 
     def issue(self, event: ev.AsyncOp, cast: Cast, rep: np.ndarray) -> dict[str, End]:
-        """Count one more operation. Its end by actor (`rep`), "all" of it and what it has "read"."""
+        """Count one more operation. Its end by actor (`rep`): "all" of it, what it has "read"."""
         name = name_of(event)
         assert name is not None
         if isinstance(event.completion, ev.ByCommit):

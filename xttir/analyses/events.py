@@ -105,6 +105,8 @@ class Access(Event):
     lane reads from in this schedule, -1 the initial value."""
     spins: bool = False
     """The lane loops until it reads a certain value; this is the read that saw it."""
+    equal: bool = False
+    """Lanes that write one place write one value to it."""
 
 
 # Asynchronous operations --------------------------------------------------------------------------

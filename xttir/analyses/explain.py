@@ -14,7 +14,7 @@ from xttir.analyses.wording import Words
 
 @dataclass(slots=True)
 class Role:
-    """Threads that do the same: `lanes` of the first cluster, first and last line of their events."""
+    """Threads that do the same: who, and the first and last line of their events."""
 
     who: str
     events: int

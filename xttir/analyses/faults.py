@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +87,6 @@ class Reporter:
         y_lane = launch_lane(self.blocks, self.members, c.y, c.y_row)
         x_op, y_op = words.operation(c.x.ins), words.operation(c.y.ins)
         place = words.memory(c.x.nature.space, c.place, 1, self.blocks.count, stride)
-        place = place.replace(f", {_end(place)})", "") if False else place
         x_who, y_who = words.who(x_lane), words.who(y_lane)
         x_does, y_does = words.verb(c.x), words.verb(c.y)
         where = _space(c.x.nature.space)
@@ -269,7 +267,7 @@ class Reporter:
         )
         notes: tuple[str, ...] = ()
         if m.what == "early":
-            message = f"{op} by {who} on barrier {g.id} can come before the barrier's use {g.index} is over"
+            message = f"{op} by {who} on barrier {g.id} can come before its use {g.index} is over"
             kind = Kind.PHASE
             last = next((p for p in reversed(self.previous(g)) if p.waits), None)
             others = [p for p in self.previous(g) if p.view != m.part.view][:2]
@@ -280,7 +278,8 @@ class Reporter:
         else:
             assert m.other is not None
             other = self.blocks.views[m.other.view]
-            message = f"barrier {g.id} is used with {m.part.count} and with {m.other.count} threads at once"
+            counts = f"{m.part.count} and with {m.other.count}"
+            message = f"barrier {g.id} is used with {counts} threads at once"
             kind = Kind.DEADLOCK
             role = f"{m.other.count} threads expected"
             places += self.words.places(other.event.ins, role)
@@ -383,13 +382,6 @@ def _space(space: Space) -> str:
     return "tensor memory" if space is Space.TENSOR else f"{space.value} memory"
 
 
-def _end(place: str) -> str:
-    return place
-
-
 def _unique(places: tuple[Location, ...]) -> tuple[Location, ...]:
     """Without repetitions of a place in one role."""
     return tuple(dict.fromkeys(places))
-
-
-__all__ = ["Reporter", "blocked_fault", "far_fault", "replace"]

@@ -201,7 +201,7 @@ def _doubles(region: Region, spots: np.ndarray, who: np.ndarray, excused: bool) 
         region.far[spots[double & (who[last] != who)]] = True
 
 
-# What the sweeps look at ----------------------------------------------------------------------------
+# What the sweeps look at --------------------------------------------------------------------------
 
 
 MEMBER = 48
@@ -273,7 +273,7 @@ def _flagged(regions: list[Region], starts: np.ndarray, size: int) -> np.ndarray
     return out
 
 
-# Conflicts between clusters -------------------------------------------------------------------------
+# Conflicts between clusters -----------------------------------------------------------------------
 
 
 @dataclass(slots=True)
@@ -326,7 +326,7 @@ def far_conflicts(grid: Grid) -> list[FarConflict]:
 def _side(
     entries: list[tuple[np.ndarray, np.ndarray, int, Footprint]], size: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Distinct addresses, and for each the first and the last cluster, and an entry of the first."""
+    """Distinct addresses, for each an entry of the first and of the last cluster; all clusters."""
     where = np.concatenate([e[0] for e in entries])
     cluster = np.concatenate([e[1] for e in entries]) // size
     order = np.lexsort((cluster, where))

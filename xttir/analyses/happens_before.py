@@ -170,12 +170,19 @@ class Order:
         for i, f in enumerate(event.footprints):
             nature = Nature(f.space, f.mode, f.proxy, "", event.sem, event.scope)
             for spot in self.layout.find(self.at, i):
-                self.synchronous(view, cast, rows, spot, nature, f.may)
+                self.synchronous(view, cast, rows, spot, nature, f.may, event.equal)
         if self.values.any:
             self.values.send(self, view, event, cast)
 
     def synchronous(
-        self, view: View, cast: Cast, rows: Rows, spot: Spot, nature: Nature, may: bool = False
+        self,
+        view: View,
+        cast: Cast,
+        rows: Rows,
+        spot: Spot,
+        nature: Nature,
+        may: bool = False,
+        equal: bool = False,
     ) -> None:
         """An access that is made where it stands."""
         record = Record(
@@ -190,6 +197,7 @@ class Order:
             cast.first,
             self.clocks.epoch[cast.first],
             may=may,
+            equal=equal,
             ctas=self.ctas_of(view.key),
             seen=self.values.seen_by(self, view) if nature.strong and self.values.any else None,
         )
@@ -228,7 +236,7 @@ class Order:
             ends = self.engines.issue(event, cast, rep)
         issued = (rep, self.clocks.epoch[rep])
         over = columns[min(columns)] if columns else ends["all"]
-        self.operations[self.at] = (lanes, actor, *over)
+        self.operations[self.at] = (lanes, actor, over[0], over[1])
         for i, f in enumerate(event.footprints):
             sem = Sem.RELAXED if f.mode is Mode.RMW else Sem.WEAK
             nature = Nature(f.space, f.mode, f.proxy, event.engine, sem, Scope.GPU)
@@ -249,13 +257,14 @@ class Order:
                     actor[spot.row],
                     classes,
                     alone,
-                    *end,
+                    end[0],
+                    end[1],
                     more,
                     issued,
                     event.pipeline,
                     done.cta_group if isinstance(done, ev.ByCommit) else 0,
                     f.may,
-                    self.ctas_of(view.key),
+                    ctas=self.ctas_of(view.key),
                 )
                 self.sweeps[spot.space].touch(record, rows)
                 if spot.space is not Space.GLOBAL:

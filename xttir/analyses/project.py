@@ -2,7 +2,7 @@
 
 A launch repeats itself: most clusters do the same at other global addresses. `clusters` groups them
 by their event sequences, compared exactly in everything but global addresses, so that order is
-worked out once for each group. `project` gives the events of one cluster as views that copy nothing.
+worked out once for each group. `project` gives the events of one cluster as views, no copies.
 """
 
 from __future__ import annotations

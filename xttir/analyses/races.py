@@ -180,7 +180,7 @@ class Sweep:
         """Report what the pair lacks; whether `x` can be forgotten (bool, or bool by atom)."""
         a, b = x.nature, y.nature
         if not (a.writes or b.writes):
-            if b.strong and not a.strong or a.proxy is not b.proxy or y.may:
+            if (b.strong and not a.strong) or a.proxy is not b.proxy or y.may:
                 return False
             return self.covered(x, y, atoms, len(members))
         if a.role == "dealloc" or b.role == "dealloc" or a.role == "init":
@@ -293,10 +293,8 @@ class Sweep:
 
     def covered(self, x: Record, y: Record, atoms: np.ndarray, many: int) -> bool | np.ndarray:
         """Whether what comes after all of `y` also comes after all of `x`."""
-        if (
-            x.print is y.print
-            and np.array_equal(x.lanes, y.lanes)
-            or (len(x.classes) == 1 and len(y.classes) == 1 and x.alone[0] and y.alone[0])
+        if (x.print is y.print and np.array_equal(x.lanes, y.lanes)) or (
+            len(x.classes) == 1 and len(y.classes) == 1 and x.alone[0] and y.alone[0]
         ):
             if not x.nature.engine and not y.nature.engine:
                 same, _ = self.order(x, y, "used")
@@ -376,7 +374,7 @@ class Sweep:
         """Several lanes of one access write one place."""
         if not y.nature.writes or y.nature.mode is Mode.RMW or y.nature.role:
             return
-        if y.print.doubled == 0 or len(y.lanes) < 2:
+        if y.print.doubled == 0 or len(y.lanes) < 2 or y.equal:
             return
         double = self.ground.twice(y.print)
         if not len(double):

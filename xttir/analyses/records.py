@@ -72,6 +72,8 @@ class Record:
     group: int = 0
     """cta_group of tcgen05."""
     may: bool = False
+    equal: bool = False
+    """Rows that write one place write one value."""
     ctas: frozenset[int] = frozenset()
     """Blocks of the lanes."""
     seen: tuple[np.ndarray, np.ndarray] | None = None

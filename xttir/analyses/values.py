@@ -2,8 +2,8 @@
 
 A strong read observes a strong write; with release and acquire (or fences) on both sides that
 orders them (PTX ISA 9.1, 8.9.2). The trace says what was observed in one schedule. The edge holds
-in all schedules when the reader spins until it sees what only that write, or the last of a chain of
-atomics, produces; and for a ticket, an atomic that saw all the others. Every other edge is doubtful:
+in all schedules when the reader spins until it sees what only that write, or the last of a chain
+of atomics, produces; and for a ticket, an atomic that saw all the others. Other edges are doubtful:
 pairs that need one are left undecided.
 """
 
@@ -31,7 +31,7 @@ Spot = tuple[int, int]
 
 @dataclass(slots=True)
 class ValueEdges:
-    """`edges`: for each observing (event, lane), the writer and whether it holds in all schedules."""
+    """`edges`: for each observing (event, lane), the writer, and whether all schedules agree."""
 
     edges: dict[Spot, tuple[Spot, bool]] = field(default_factory=dict)
     writers: set[int] = field(default_factory=set)
@@ -54,9 +54,13 @@ class ValueEdges:
         reads: list[tuple[int, View, ev.Access]] = []
         for at, view in enumerate(blocks.views):
             event = view.event
-            if isinstance(event, ev.Access) and event.observed is not None and event.footprints:
-                if (view.rows(event.observed) >= 0).any():
-                    reads.append((at, view, event))
+            if (
+                isinstance(event, ev.Access)
+                and event.observed is not None
+                and event.footprints
+                and (view.rows(event.observed) >= 0).any()
+            ):
+                reads.append((at, view, event))
         if not reads:
             return out
         watched: set[tuple[ev.Space, int]] = set()

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from xttir.analyses import events as ev
 from xttir.analyses.events import Trace
 from xttir.analyses.explain import Explanation, explained
@@ -159,15 +157,14 @@ def _distinct(faults: list[Fault]) -> list[Fault]:
     """Equal faults of several classes as one, counted; policy `any` first."""
     out: dict[Any, Fault] = {}
     for fault in faults:
-        key = (fault.kind, fault.policy, fault.locations[:1], _lines(fault), fault.message[:24])
+        key = (fault.kind, fault.policy, _lines(fault))
         old = out.get(key)
         if old is None:
             out[key] = fault
     return sorted(out.values(), key=lambda f: f.policy is Policy.STRICT)
 
 
-def _lines(fault: Fault) -> tuple[Any, ...]:
-    return tuple((p.file, p.line) for p in fault.locations)
-
-
-__all__ = ["Report", "np", "verify_trace"]
+def _lines(fault: Fault) -> Any:
+    """Places, in no order; `Fault`s without any are told apart by their text."""
+    lines = frozenset((p.file, p.line) for p in fault.locations)
+    return lines or fault.message

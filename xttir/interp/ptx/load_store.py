@@ -295,10 +295,29 @@ def store(step: ActualStep) -> None:
             mine = UNKNOWN
         write(step, place, form.size, form.parts, mine)
         if isinstance(place.space, Space):
-            _emit_store(step, place, form)
+            _emit_store(step, place, form, step.tracing and _equal(place, mine, form.total))
 
 
-def _emit_store(step: ActualStep, place: Place, form: Form) -> None:
+def _equal(place: Place, value: Any, size: int) -> bool:
+    """Whether lanes that write one place write one (known) value."""
+    if value.__class__ is not np.ndarray:
+        return False
+    if value.shape[0] == 1:
+        return True
+    n = value.shape[0]
+    where = np.broadcast_to(np.asarray(place.address).reshape(-1), (n,))
+    block = np.broadcast_to(np.asarray(0 if place.block is None else place.block).reshape(-1), (n,))
+    order = np.lexsort((where, block))
+    step = np.diff(where[order])
+    near = (np.diff(block[order]) == 0) & (step < size)
+    if not near.any():
+        return True
+    rows = value.reshape(n, -1)[order]
+    alike = (rows[1:] == rows[:-1]).all(axis=1)
+    return bool((alike & (step == 0))[near].all())
+
+
+def _emit_store(step: ActualStep, place: Place, form: Form, equal: bool) -> None:
     if step.tracing:
         strong = form.sem is not Sem.WEAK
         step.executor.memory.written(
@@ -315,6 +334,7 @@ def _emit_store(step: ActualStep, place: Place, form: Form) -> None:
             (print_of(step, place, Mode.WRITE, form.total),),
             form.sem,
             form.scope,
+            equal=equal,
         )
     )
 
