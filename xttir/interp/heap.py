@@ -16,7 +16,7 @@ import numpy as np
 
 _TRIM_THRESHOLD = -1  # M_TRIM_THRESHOLD
 _MMAP_THRESHOLD = -3  # M_MMAP_THRESHOLD
-_ROOM = 24 << 20
+_ROOM = 16 << 20
 """Bytes: a handful of tiles of a batch."""
 
 _reserved: list[np.ndarray] = []
