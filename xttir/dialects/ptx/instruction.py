@@ -228,8 +228,9 @@ def take_apart(text: str) -> Mnemonic:
             what = f"`{head}` has no modifier `.{_short(word)}`"
             raise UnknownMnemonic(what, f"near: .{near[0]}" if near else "")
         return Mnemonic(cls, modifiers, None if implied is None else text)
-    near = difflib.get_close_matches(text[:60], FAMILIES, 1, 0.6)
-    near = near or difflib.get_close_matches(words[0][:60], FAMILIES, 1, 0.6)
+    near: list[str] = []
+    for count in range(min(len(words), 4), 0, -1):
+        near = near or difflib.get_close_matches(".".join(words[:count])[:60], FAMILIES, 1, 0.75)
     raise UnknownMnemonic(
         f"unknown instruction `{_short(text)}`", f"near: {near[0]}" if near else ""
     )

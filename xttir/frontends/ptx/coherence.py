@@ -100,9 +100,9 @@ class _Checker:
             if isinstance(op, UndefOp):
                 continue
             for value in op.operands:
-                if self.last[self._register(value)] is not value and not isinstance(
-                    value.owner, UndefOp
-                ):
+                if isinstance(value.owner, UndefOp):
+                    continue
+                if self.last[self._register(value)] is not value:
                     raise _conflict(value.type, op)
             define(op.results)
 
