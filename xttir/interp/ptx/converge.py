@@ -55,7 +55,7 @@ def incomplete(executor: Executor, group: Group, do: Do) -> np.ndarray | None:
     wanted = np.bincount(theirs[theirs <= last - first], minlength=last - first + 1)
     if group.way is not None:
         wanted = np.minimum(wanted, _in_fork(group, first, last, per_cta, size, threads))
-    short = present < wanted
+    short = (present < wanted) & (present > 0)
     if not short.any():
         return None
     return short[unit - first] & _by_mask(executor, group, do, unit)

@@ -351,6 +351,8 @@ class LaunchMemory:
                 region.state_view(total)[index] = _PATTERNS[WRITTEN, total]
             return
         data, known = (value, True) if value.__class__ is np.ndarray else (value.data, value.known)
+        if index.shape[0] == 1 and data.shape[0] > 1:
+            index = np.broadcast_to(index, data.shape[:1])
         region.view(size, parts)[index] = data.astype(f"u{size}", copy=False)
         if not self.tracing:
             if region.first != KNOWN:

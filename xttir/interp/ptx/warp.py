@@ -220,7 +220,7 @@ def redux(step: ActualStep) -> None:
         out = _float_redux(value.view(np.float32), op, ins.modifiers, starts).view(np.uint32)
     else:
         signed = value.view(np.int32) if type_ == "s32" else value
-        out = _REDUCE[op].reduceat(signed, starts).view(np.uint32)
+        out = _REDUCE[op].reduceat(signed, starts, dtype=signed.dtype).view(np.uint32)
     step.put(ins.dst[0], warps.each(out))
 
 
