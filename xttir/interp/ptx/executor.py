@@ -273,8 +273,9 @@ class Executor:
         else:
             self.end(step.lanes, step.ins.index, silent=True)
         if step.rows is None:
-            if group.way is not None:
-                return group.way.check(self)
+            joined = None if group.way is None else group.way.check(self)
+            if joined is not None:
+                self.push(joined)
             return None
         mask = np.ones(group.n, bool)
         mask[step.rows] = False
