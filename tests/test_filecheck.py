@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent / "filecheck"
-SUFFIXES = (".mlir", ".ttir", ".ttgir")
+SUFFIXES = (".mlir", ".ttir", ".ttgir", ".ptx")
 FOLDERS = sorted({path.parent for path in ROOT.rglob("*") if path.suffix in SUFFIXES})
 
 

@@ -7,7 +7,7 @@ import lit.formats
 
 config.name = "xttir"  # noqa: F821
 config.test_format = lit.formats.ShTest(execute_external=False)  # noqa: F821
-config.suffixes = [".mlir", ".ttir", ".ttgir"]  # noqa: F821
+config.suffixes = [".mlir", ".ttir", ".ttgir", ".ptx"]  # noqa: F821
 config.test_source_root = os.path.dirname(__file__)  # noqa: F821
 
 # The tools of the environment that lit runs in come first.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DictionaryAttr,
@@ -20,6 +22,8 @@ from xdsl.irdl import (
     result_def,
     traits_def,
 )
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, SymbolOpInterface
 
 from xttir.dialects.ptx.operands import RegType
@@ -33,7 +37,7 @@ WIDTHS |= {"texref": 64, "samplerref": 64, "surfref": 64}
 
 @irdl_attr_definition
 class DeclAttr(ParametrizedAttribute):
-    """How a variable or parameter is declared: `.param .align 64 .b8 x[128]`."""
+    """How a variable or parameter is declared: `#ptx.decl<param b8 "x" [128] align 64>`."""
 
     name = "ptx.decl"
     symbol: StringAttr
@@ -49,6 +53,36 @@ class DeclAttr(ParametrizedAttribute):
     """IntAttr per dimension, 0 where left open; empty for a scalar."""
     pointer: StringAttr
     """What follows `.ptr`: `global align 16`, or `.` for nothing; empty: no `.ptr`."""
+
+    @classmethod
+    def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
+        with parser.in_angle_brackets():
+            space = StringAttr(parser.parse_identifier())
+            vector = parser.parse_integer() if parser.parse_optional_keyword("vector") else 1
+            kind = StringAttr(parser.parse_identifier())
+            name = StringAttr(parser.parse_str_literal())
+            dims = parser.parse_optional_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: IntAttr(parser.parse_integer())
+            )
+            align = parser.parse_integer() if parser.parse_optional_keyword("align") else 0
+            pointer = parser.parse_str_literal() if parser.parse_optional_keyword("ptr") else ""
+        sizes = IntAttr(vector), IntAttr(align)
+        return [name, space, kind, *sizes, ArrayAttr(dims or []), StringAttr(pointer)]
+
+    def print_parameters(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string(f"{self.space.data} ")
+            if self.vector.data > 1:
+                printer.print_string(f"vector {self.vector.data} ")
+            printer.print_string(f"{self.kind.data} ")
+            printer.print_string_literal(self.symbol.data)
+            if self.dims.data:
+                printer.print_string(f" [{', '.join(str(length) for length in self.lengths)}]")
+            if self.align.data:
+                printer.print_string(f" align {self.align.data}")
+            if self.pointer.data:
+                printer.print_string(" ptr ")
+                printer.print_string_literal(self.pointer.data)
 
     @property
     def lengths(self) -> tuple[int, ...]:

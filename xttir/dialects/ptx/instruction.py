@@ -11,7 +11,7 @@ import difflib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, UnitAttr
 from xdsl.ir import Attribute, SSAValue
@@ -25,9 +25,12 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from xttir.dialects.ptx.operands import MemAttr, RegAttr, RegType, VecAttr
+from xttir.dialects.ptx.syntax import parse_instruction, print_instruction
 from xttir.dialects.ptx.words import words as word_set
 
 
@@ -99,6 +102,13 @@ class Instruction(IRDLOperation):
 
     def has(self, modifier: str) -> bool:
         return modifier in self.modifiers
+
+    def print(self, printer: Printer) -> None:
+        print_instruction(self, printer)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        return parse_instruction(cls, parser)
 
     def verify_(self) -> None:
         word = self.FAMILY.unknown(self.modifiers)

@@ -131,14 +131,14 @@ class Tcgen05StOp(Instruction):
     name = "ptx.tcgen05.st"
 
 
-@instruction(COLLECTIVE, defines=0)
+@instruction(COLLECTIVE, defines=0, family="tcgen05.wait::ld")
 class Tcgen05WaitLdOp(Instruction):
-    name = "ptx.tcgen05.wait::ld"
+    name = "ptx.tcgen05.wait_ld"
 
 
-@instruction(COLLECTIVE, defines=0)
+@instruction(COLLECTIVE, defines=0, family="tcgen05.wait::st")
 class Tcgen05WaitStOp(Instruction):
-    name = "ptx.tcgen05.wait::st"
+    name = "ptx.tcgen05.wait_st"
 
 
 @instruction(
@@ -172,14 +172,14 @@ class Tcgen05CommitOp(Instruction):
     name = "ptx.tcgen05.commit"
 
 
-@instruction(defines=0)
+@instruction(defines=0, family="tcgen05.fence::before_thread_sync")
 class Tcgen05FenceBeforeOp(Instruction):
-    name = "ptx.tcgen05.fence::before_thread_sync"
+    name = "ptx.tcgen05.fence_before_thread_sync"
 
 
-@instruction(defines=0)
+@instruction(defines=0, family="tcgen05.fence::after_thread_sync")
 class Tcgen05FenceAfterOp(Instruction):
-    name = "ptx.tcgen05.fence::after_thread_sync"
+    name = "ptx.tcgen05.fence_after_thread_sync"
 
 
 MATRIX = [

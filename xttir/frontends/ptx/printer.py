@@ -144,7 +144,7 @@ class _FunctionPrinter:
         if op.results_attr.data:
             words.append(f"({_list(op.results_attr.data)})")
         words.append(f"{op.sym_name.data}({_list(op.params.data)})")
-        for name, values in directives.items():
+        for name, values in sorted(directives.items()):
             assert isinstance(values, ArrayAttr)
             if name == "pragma":
                 words += (f'\n.pragma "{_text(value)}";' for value in values)
