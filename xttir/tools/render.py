@@ -32,6 +32,9 @@ ERROR, WARNING, NOTE, HINT, GUTTER, CARET, BOLD, OK = (
 MAX_GROUPS = 20
 """Places shown in full; the rest get one line each."""
 
+MAX_WIDTH = 160
+"""Characters of a line of source that are shown."""
+
 MAX_OTHERS = 3
 """Further messages at one place that are shown."""
 
@@ -71,7 +74,12 @@ def styled(lines: Iterable[Line], color: bool) -> str:
 
 def report_lines(report: Report) -> Iterator[Line]:
     """The whole report: faults, what else went wrong, and the summary."""
-    yield from fault_lines(report.faults, strict=report.policy.strict)
+    if isinstance(report, StaticReport):
+        from xttir.tools import render_static
+
+        yield from render_static.fault_lines(report)
+    else:
+        yield from fault_lines(report.faults, strict=report.policy.strict)
     for problem in report.unsupported:
         yield from problem_lines("unsupported", problem)
         yield []
@@ -120,7 +128,8 @@ def group_lines(group: Group, *, strict: bool = False) -> Iterator[Line]:
         place = source.corrected(place)
         about = _where(fault, place) if index == 0 else _role(place)
         yield [(GUTTER, f"{pad}--> "), (BOLD, shown_place(place)), ("", about)]
-        if shown_place(place) != above:
+        below = index > 0 and _is_ptx(place) and not _is_ptx(places[index - 1])
+        if shown_place(place) != above and not below:
             yield from _excerpt_lines(place, width)
         above = shown_place(place)
         if index == 0:
@@ -128,6 +137,11 @@ def group_lines(group: Group, *, strict: bool = False) -> Iterator[Line]:
     if not fault.confirmed:
         yield [(GUTTER, f"{pad} | "), (NOTE, "derived from the program, not seen in a run")]
     yield from ([(GUTTER, f"{pad} = "), (HINT, text)] for text in _split([fault.hint]))
+
+
+def _is_ptx(place: Location) -> bool:
+    """PTX lines stand below the source lines they were made from, and are not shown again."""
+    return place.file.endswith(".ptx")
 
 
 def _split(texts: Iterable[str]) -> Iterator[str]:
@@ -176,7 +190,7 @@ def _where(fault: Fault, place: Location) -> str:
 
 
 def _role(place: Location) -> str:
-    about = f" {place.role}" if place.role else ""
+    about = f" {_cut(place.role)}" if place.role else ""
     return about + (f" in {place.function}" if place.function else "")
 
 
@@ -189,13 +203,18 @@ def _excerpt_lines(place: Location, width: int) -> Iterator[Line]:
     cut = len(shown.lines[0]) - len(head)
     # At most four columns of indentation are kept: enough to look like code.
     yield [(GUTTER, f"{pad} |")]
-    yield [(GUTTER, f"{shown.first:>{width}} | "), ("", head)]
-    carets = " " * (shown.start - cut) + "^" * (shown.end - shown.start)
+    yield [(GUTTER, f"{shown.first:>{width}} | "), ("", _cut(head))]
+    carets = _cut(" " * (shown.start - cut) + "^" * (shown.end - shown.start), "")
     yield [(GUTTER, f"{pad} | "), (CARET, carets)]
     for line in tail:
         yield [(GUTTER, f"{pad} | "), ("", line)]
     if shown.cut:
         yield [(GUTTER, f"{pad} | "), ("", "    ...")]
+
+
+def _cut(line: str, end: str = "...") -> str:
+    """Machine-made lines can have thousands of characters."""
+    return line if len(line) <= MAX_WIDTH else line[:MAX_WIDTH] + end
 
 
 def _dedented(lines: tuple[str, ...]) -> list[str]:

@@ -1,20 +1,71 @@
-"""The closing lines of `verify` and `run`: what was looked at, what holds, and what it rests on."""
+"""Reports of `verify` and `run`: findings that differ only in their places are told once, and the
+closing lines say what was looked at, what holds, and what it rests on."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
-from xttir.diagnostics import Policy, Verdict
+from xttir.diagnostics import Fault, Location, Policy, Verdict
 from xttir.tools import render
 from xttir.tools.render import ERROR, HINT, OK, WARNING, Line
-from xttir.tools.report import grouped
+from xttir.tools.report import Group, grouped
 from xttir.tools.static_report import Outcome, StaticReport
 
 MAX_OUTCOMES = 50
+MAX_FOLDS = 20
+"""Findings shown in full."""
+MAX_PLACES = 8
+"""Further places of one finding that are listed."""
 _FINISHED = {
     "verify": "no schedule of these threads goes wrong",
     "run": "the result is right",
 }
+
+
+def folded(faults: Iterable[Fault]) -> list[list[Group]]:
+    """Groups that say the same about different places and numbers, in order of likely cause."""
+    same: dict[tuple[object, ...], list[Group]] = {}
+    for group in grouped(faults):
+        fault = group.first
+        words = re.sub(r"\d+", "#", fault.message)
+        same.setdefault((fault.kind, fault.policy, fault.kernel, fault.launch, words), []).append(
+            group
+        )
+    return list(same.values())
+
+
+def fault_lines(report: StaticReport) -> Iterator[Line]:
+    """All findings, a blank line after each."""
+    folds = folded(report.faults)
+    for first, *others in folds[:MAX_FOLDS]:
+        yield from render.group_lines(first, strict=report.policy.strict)
+        for group in others[:MAX_PLACES]:
+            yield [(HINT, "  also: "), ("", " and ".join(_sides(group.first)))]
+        if len(others) > MAX_PLACES:
+            yield [(HINT, f"  also: {len(others) - MAX_PLACES} more places")]
+        yield []
+    for group, *others in folds[MAX_FOLDS:]:
+        more = f" and {len(others)} more places" if others else ""
+        yield [(ERROR, f"[{group.first.kind}]"), ("", f" {group.first.message}{more}")]
+    if folds[MAX_FOLDS:]:
+        yield []
+
+
+def _sides(fault: Fault) -> list[str]:
+    """The first place of every side of a fault."""
+    places: list[str] = []
+    begins = True
+    for place in fault.locations:
+        if begins:
+            places.append(render.shown_place(_brief(place)))
+        # A side ends with its PTX line.
+        begins = place.file.endswith(".ptx")
+    return places
+
+
+def _brief(place: Location) -> Location:
+    return Location(place.file.rpartition("/")[2], place.line)
 
 
 def summary_lines(report: StaticReport) -> Iterator[Line]:
@@ -25,12 +76,10 @@ def summary_lines(report: StaticReport) -> Iterator[Line]:
         yield [("", f"... and {len(report.outcomes) - MAX_OUTCOMES} more")]
     if not report.outcomes and not report.faults:
         yield [(WARNING, "No kernel was launched"), ("", ": nothing was verified.")]
-    groups = grouped(report.faults)
-    warnings = sum(g.first.policy is Policy.STRICT and not report.policy.strict for g in groups)
-    faults = len(groups) - warnings
-    found: Line = [(ERROR, _count(faults, "fault")) if faults else (OK, "no fault")]
-    if warnings:
-        found += [("", ", "), (WARNING, _count(warnings, "warning"))]
+    found: Line = [_found(report.faults, report.policy.strict)]
+    strict = [f for f in report.faults if f.policy is Policy.STRICT and not report.policy.strict]
+    if strict:
+        found += [("", ", "), (WARNING, _places(strict, "warning"))]
     text = f"{_count(len(report.outcomes), 'launch')} in {report.seconds:.2f} s: "
     yield [("", text), *found, ("", ".")]
     if report.assumed:
@@ -50,6 +99,8 @@ def _outcome_lines(outcome: Outcome, command: str) -> Iterator[Line]:
     style, word = (OK, _FINISHED[command])
     if outcome.faults:
         style, word = ERROR, _count(outcome.faults, "finding")
+    elif outcome.warnings:
+        word += " in practice"
     elif not outcome.finished:
         style, word = WARNING, "not decided"
     file = render.shown_path(outcome.file)
@@ -63,6 +114,18 @@ def _outcome_lines(outcome: Outcome, command: str) -> Iterator[Line]:
     for text in outcome.details:
         for line in text.splitlines():
             yield [(HINT, f"  {line}")]
+
+
+def _found(faults: list[Fault], strict: bool) -> tuple[str, str]:
+    errors = [f for f in faults if strict or f.policy is not Policy.STRICT]
+    return (ERROR, _places(errors, "fault")) if errors else (OK, "no fault")
+
+
+def _places(faults: list[Fault], noun: str) -> str:
+    """ "2 faults in 7 places" """
+    folds = folded(faults)
+    places = sum(map(len, folds))
+    return _count(len(folds), noun) + (f" in {places} places" if places > len(folds) else "")
 
 
 def _style(verdict: Verdict) -> str:

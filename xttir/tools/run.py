@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
+from xdsl.dialects.builtin import ModuleOp
+
 from xttir.diagnostics import Fault, InputError, Kind, Location
 from xttir.frontends.launch_description import (
     Difference,
@@ -40,7 +42,7 @@ def run_ptx(path: str, launch: str, schedule: str, seed: int, strict: bool = Fal
 
 
 def _run(
-    module: object,
+    module: ModuleOp,
     path: str,
     launch: LaunchDescription,
     schedule: str,
@@ -77,7 +79,8 @@ def _run(
         if not difference.ok:
             report.faults.append(mismatch(difference, launch, path))
     report.assume(after.assumptions)
-    outcome.faults = len(report.faults)
+    outcome.faults = len(report.errors)
+    outcome.warnings = len(report.faults) - outcome.faults
     outcome.finished = True
     report.assume([f"this one schedule ({schedule}) and these tensors (seed {seed})"])
 

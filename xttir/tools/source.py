@@ -118,7 +118,8 @@ def excerpt(location: Location) -> Excerpt | None:
     first = lines[location.line - 1]
     if span is None:
         start = max(location.column - 1, len(first) - len(first.lstrip()))
-        end = start + 1 if location.column else len(first.rstrip())
+        whole = not location.column or location.file.endswith(".ptx")
+        end = len(first.rstrip()) if whole else start + 1
         return _clean(location.line, (first,), start, min(end, max(len(first), start + 1)))
     end = span.end_column if span.end_line == span.line else len(first)
     shown = lines[span.line - 1 : span.end_line]

@@ -29,6 +29,8 @@ class Outcome:
     threads: int = 0
     seconds: float = 0.0
     faults: int = 0
+    warnings: int = 0
+    """Findings that only the letter of the rules forbids, where those are no faults."""
     finished: bool = False
     done: dict[str, int] = field(default_factory=dict)
     details: list[str] = field(default_factory=list)
@@ -46,6 +48,7 @@ class Outcome:
             "threads": self.threads,
             "seconds": round(self.seconds, 6),
             "faults": self.faults,
+            "warnings": self.warnings,
             "finished": self.finished,
             "done": dict(self.done),
             "details": list(self.details),

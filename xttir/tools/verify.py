@@ -16,7 +16,7 @@ from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xttir.diagnostics import Fault, InputError, Location, Unsupported
+from xttir.diagnostics import Fault, InputError, Location, Policy, Unsupported
 from xttir.frontends.launch_description import LaunchDescription, load
 from xttir.policy import RunPolicy
 from xttir.tools.places import Places
@@ -167,7 +167,9 @@ class Verifier:
             for fault in result.faults:
                 fault = replace(places.presented(fault), launch=index, launch_text=str(launch))
                 report.faults.append(self._with_witness(fault, outcome, command))
-            outcome.faults = len(result.faults)
+            strict = [f for f in result.faults if f.policy is Policy.STRICT]
+            outcome.warnings = 0 if self.settings.strict else len(strict)
+            outcome.faults = len(result.faults) - outcome.warnings
             for reason in result.unknown:
                 report.counts.skip(reason)
             outcome.finished = not result.unknown
