@@ -3,8 +3,8 @@ something. Found in the plan, before anything runs.
 
 A try_wait is followed along the edges that are taken when its predicate is False: if nothing but
 register work happens until it (or another try_wait of the same operands) comes again, the loop is
-one blocking wait. A loop that does nothing but read strongly, and leaves its registers as they were, is
-a spin: every round is like the one before unless memory changes.
+one blocking wait. A loop that does nothing but read strongly, and leaves its registers as they
+were, is a spin: every round is like the one before unless memory changes.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ def _comes_back(start: int, follow: dict[int, set[int] | None]) -> bool:
 
 
 class _Registers(dict[int, Any]):
-    """Registers of which only a few are known."""
+    """Registers of which only a few are known. `written`: slots that may have changed, as bits."""
 
     n = 1
+    written = 0
 
     def __missing__(self, slot: int) -> Any:
         return UNKNOWN
@@ -87,7 +88,7 @@ def _after_false(plan: Plan, do: Do) -> set[int] | None:
     ins = do.ins
     if not ins.dst or not isinstance(ins.dst[0], Reg) or ins.guard is not None:
         return None
-    watched = cfg.bits(r.slot for r in registers(ins.src[:2]))
+    watched = cfg.bits(r.slot for r in registers(ins.src[:2])), _fixed(do)
     found: set[int] = set()
     env = _Registers()
     env[GROUP] = env
@@ -108,20 +109,31 @@ def _after_false(plan: Plan, do: Do) -> set[int] | None:
         for target in targets:
             copy = _Registers(env)
             copy[GROUP] = copy
+            copy.written = env.written
             work.append((target, 0, copy, depth + 1))
     return found
 
 
 def _walk(
-    plan: Plan, do: Do, block: Block, at: int, env: Any, watched: int, found: set[int]
+    plan: Plan,
+    do: Do,
+    block: Block,
+    at: int,
+    env: Any,
+    watched: tuple[int, set[int]],
+    found: set[int],
 ) -> str:
     """Through a block: "found" a try_wait, "other" something that counts, "" to its end."""
-    from xttir.interp.ptx.plan import Run, _killed
+    from xttir.interp.ptx.plan import Run
 
+    operands, fixed = watched
     for item in block.code[at:]:
         if isinstance(item, Run):
             for function, ins in zip(item.functions, item.instructions, strict=True):
-                if _killed(ins) & watched or (ins.guard is not None and _writes(ins) & watched):
+                used = cfg.bits(r.slot for r in registers(ins.src))
+                if id(ins) not in fixed or used & env.written:
+                    env.written |= _writes(ins)
+                if env.written & operands:
                     return "other"
                 try:
                     with np.errstate(all="ignore"):
@@ -139,6 +151,22 @@ def _walk(
             return "found" if name == "trap" else "other"
         return "other"
     return ""
+
+
+def _fixed(do: Do) -> set[int]:
+    """Instructions (by id) before a wait in its block that give the same values if they are
+    executed again, as long as nothing else changes what they use."""
+    from xttir.interp.ptx.plan import Run
+
+    found: set[int] = set()
+    later = 0
+    for item in reversed(do.block.code[: do.at]):
+        for ins in reversed(item.instructions) if isinstance(item, Run) else [item.ins]:
+            later |= _writes(ins)
+            used = cfg.bits(r.slot for r in registers(ins.src))
+            if isinstance(item, Run) and ins.guard is None and not used & later:
+                found.add(id(ins))
+    return found
 
 
 def _writes(ins: Ins) -> int:

@@ -1,0 +1,1 @@
+"""Kernels with one synchronising instruction left out or changed: does the verifier notice?"""
