@@ -37,7 +37,9 @@ FILL:
     cvt.u64.u32 %rd0, %r2;
     add.s64 %rd0, %rd0, %a0;
     ld.global.v4.u32 {{%r3, %r4, %r5, %r6}}, [%rd0];
-    st.shared.v4.u32 [%r2], {{%r3, %r4, %r5, %r6}};
+    mov.u32 %r7, dyn;
+    add.u32 %r7, %r7, %r2;
+    st.shared.v4.u32 [%r7], {{%r3, %r4, %r5, %r6}};
     add.u32 %r2, %r2, {stride};
     bra FILL;
 FILLED:

@@ -80,6 +80,7 @@ class TensorMemory:
         first = owner[:, :1]
         if not ((owner == first).all() and (first > 0).all()):
             self._lost(step, owner, column, columns, what)
+            return
         mask = lane_masks(lanes)
         if not (read or write):
             return
