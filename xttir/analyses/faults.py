@@ -198,10 +198,7 @@ class Reporter:
             case "limit":
                 message = f"phase {f.phase} of the {name} has more bytes pending than it can count"
             case _:
-                message = (
-                    f"the bytes announced and delivered in the last phase of the {name} differ by "
-                    f"{abs(f.numbers[0])}"
-                )
+                raise AssertionError(f.what)
         places = self.touch_place(touch)
         if f.what == "no init":
             init = self.blocks.views[f.barrier.view]
@@ -317,6 +314,11 @@ class Reporter:
                 message = (
                     f"{op} frees columns [{base}, {base + columns}), which are not allocated so"
                 )
+            case "arrives twice" | "waits without arriving":
+                who = self.words.who(f.lanes[0] + self.blocks.base)
+                message = f"{who} {f.what} at the cluster barrier: arrive and wait alternate"
+                kind = Kind.DEADLOCK if f.what == "arrives twice" else Kind.UNDEFINED
+                return self.fault(kind, Policy.ANY, message, places)
             case "second init":
                 message = f"{op} initialises an mbarrier that is live; mbarrier.inval comes first"
             case _:

@@ -21,7 +21,7 @@ from xttir.analyses.clocks import Clocks, Levels
 from xttir.analyses.engines import Chains, End, Engines
 from xttir.analyses.events import Mode, Proxy, Scope, Sem, Space
 from xttir.analyses.layout import Layout, Spot
-from xttir.analyses.lifetimes import Lasting, Lifetimes
+from xttir.analyses.lifetimes import Lasting, LifetimeFault, Lifetimes
 from xttir.analyses.named_barriers import Generation, Part, meetings
 from xttir.analyses.phases import Certifier, Update
 from xttir.analyses.project import Blocks, View
@@ -89,6 +89,8 @@ class Order:
         self._cluster: dict[int, np.ndarray] = {}
         self._arrivals = np.zeros(self.reps, np.int64)
         self._waits = np.zeros(self.reps, np.int64)
+        self._gone: list[tuple[int, np.ndarray]] = []
+        """Ended threads: how often they arrived at the cluster barrier, clock in time."""
         self._ctas: dict[int, frozenset[int]] = {}
         self._handlers: dict[type, Callable[[View, Any, Cast], None]] = {
             ev.Access: self.access,
@@ -444,8 +446,10 @@ class Order:
             len(cast.lanes) == unit,
             clock,
             pieces=isinstance(view.event, ev.AsyncOp) and view.event.engine == "bulk",
+            late=getattr(view.event, "by", "") == "commit",
+            over=self._over(view.event, cast),
         )
-        self.certifier.update(update, clocks.table[happens, reps, chain])
+        self.certifier.update(update, clocks.table[happens, reps], chain)
         late = touch.landed or getattr(view.event, "by", "thread") != "thread"
         self._outlive(view, touch, cast, chain, bool(late))
         if touch.completes:
@@ -456,6 +460,25 @@ class Order:
             if waits:
                 copy = Published(published.near.copy(), published.far.copy())
                 self._complete[barrier, touch.phase] = copy
+
+    def _over(self, event: ev.Event, cast: Cast) -> tuple[np.ndarray, np.ndarray] | None:
+        """Chains and values that show that an update has been made."""
+        reps = cast.reps
+        if isinstance(event, ev.AsyncOp):
+            return None
+        if not isinstance(event, ev.Arrive) or event.by == "thread":
+            return reps, self.clocks.epoch[reps]
+        if event.by == "commit":
+            group = event.cta_group
+            ends = [
+                (self.chains.engines.get((f"commit{group}", r), -1), self.engines.commits[r, group])
+                for r in reps.tolist()
+            ]
+        else:
+            ends = [self.engines.copied(r) for r in reps.tolist()]
+        if any(chain < 0 for chain, _ in ends):
+            return None
+        return np.array([c for c, _ in ends]), np.array([v for _, v in ends])
 
     def _outlive(self, view: View, touch: Touch, cast: Cast, chain: int, late: bool) -> None:
         """A signal to another block's barrier must land before that block ends."""
@@ -497,9 +520,8 @@ class Order:
             mine = self.classes.cast(view, touch.rows)
             self._use(touch, mine)
             chain = self.chains.barrier(touch.barrier.chain)
-            known = clocks.table[clocks.levels.happens, mine.reps, chain]
-            before = self.happens(mine.reps)
-            self.certifier.wait(touch, mine.reps, clocks.epoch[mine.reps], known, before)
+            rows = clocks.table[clocks.levels.happens, mine.reps]
+            self.certifier.wait(touch, mine.reps, clocks.epoch[mine.reps], rows, chain)
             if touch.peek or touch.phase < 0:
                 continue
             published = self._complete.get((touch.barrier, touch.phase))
@@ -589,6 +611,9 @@ class Order:
     def cluster_barrier(self, view: View, event: ev.ClusterBarrier, cast: Cast) -> None:
         clocks = self.clocks
         if event.kind == "arrive":
+            self._alternate(
+                cast, self._arrivals[cast.reps] > self._waits[cast.reps], "arrives twice"
+            )
             index = int(self._arrivals[cast.reps].max())
             self._arrivals[cast.reps] += 1
             if event.sem in RELEASES:
@@ -604,11 +629,26 @@ class Order:
             self._cluster[index] = message if old is None else np.maximum(old, message)
             clocks.bump(cast.reps, self.at)
             return
+        self._alternate(
+            cast, self._arrivals[cast.reps] <= self._waits[cast.reps], "waits without arriving"
+        )
         index = int(self._waits[cast.reps].max())
         self._waits[cast.reps] += 1
         message = self._cluster.get(index)
         if message is not None:
+            gone = [clock for count, clock in self._gone if count <= index]
+            if gone:
+                # Threads that have ended count as arrived.
+                message = message.copy()
+                happens = clocks.levels.happens
+                np.maximum(message[happens], np.maximum.reduce(gone), out=message[happens])
             clocks.acquire(cast.pick, message)
+
+    def _alternate(self, cast: Cast, wrong: np.ndarray, what: str) -> None:
+        """Threads must arrive at the cluster barrier and wait for it in turn."""
+        if wrong.any():
+            lane = int(self.classes.lane[int(cast.reps[int(np.argmax(wrong))])])
+            self.lifetimes.faults.append(LifetimeFault(what, self.at, 0, lanes=(lane,)))
 
     # Fences and the end -----------------------------------------------------------------------
 
@@ -651,6 +691,10 @@ class Order:
         self.clocks.bump(cast.reps, self.at)
 
     def exit(self, view: View, event: ev.Exit, cast: Cast) -> None:
+        if self.blocks.count > 1 and self._arrivals.any():
+            for count in np.unique(self._arrivals[cast.reps]).tolist():
+                reps = cast.reps[self._arrivals[cast.reps] == count]
+                self._gone.append((count, self.happens(reps)))
         ctas = view.lanes // self.blocks.threads
         for cta in self.ctas_of(view.key):
             lanes = view.lanes[ctas == cta]

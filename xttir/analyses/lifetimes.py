@@ -14,14 +14,15 @@ import numpy as np
 from xttir.analyses.records import Record
 from xttir.analyses.replay import Barrier
 
-OUTLIVES = frozenset({"cp.async", "wgmma", "tcgen05.ld", "tcgen05.st"})
+OUTLIVES = frozenset({"cp.async", "tcgen05.ld", "tcgen05.st"})
 """Engines whose operations may be outstanding when their own block ends."""
 
 
 @dataclass(slots=True)
 class LifetimeFault:
     """`what`: "exit" (something outlives the memory of block `cta`), "leak", "not allocated",
-    "second init", "inval in use". Positions are in the views; rows of the events' lanes."""
+    "second init", "inval in use"; "arrives twice" and "waits without arriving", at the cluster
+    barrier. Positions are in the views; rows of the events' lanes."""
 
     what: str
     at: int

@@ -94,7 +94,11 @@ def meetings(blocks: Blocks) -> Meetings:
                 line.append(Generation(chain, cta, id_, len(line), count))
                 out.generations.append(line[-1])
             generation = line[index]
-            generation.threads += WARP if again else 0
+            if count % WARP:
+                # Not a count that PTX allows: threads as they are.
+                generation.threads += len(rows)
+            elif again:
+                generation.threads += WARP
             last[cta, id_, warp] = (index, before | bits)
             joined.setdefault(generation, []).append((warp, rows))
         for generation, warps in joined.items():

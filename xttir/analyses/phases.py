@@ -39,6 +39,11 @@ class Update:
     """What happens before the issue, in time."""
     pieces: bool = False
     """Bytes of a copy, which land bit by bit; else all at once."""
+    late: bool = False
+    """A tcgen05.commit."""
+    over: tuple[np.ndarray, np.ndarray] | None = None
+    """(chains, values): who knows these knows that the update has been made. None: only the
+    completion of the phase shows it (bytes of a copy)."""
 
 
 @dataclass(slots=True)
@@ -77,6 +82,9 @@ class Certifier:
         self.waits: dict[tuple[Barrier, int], list[tuple[Touch, np.ndarray, np.ndarray]]] = {}
         """By barrier and phase named: the waits, their reps and epochs."""
         self.certified = 0
+        self.last: dict[Barrier, tuple[int, np.ndarray, np.ndarray]] = {}
+        """By barrier: the phase completed last, and (chains, values) that show that all its
+        updates have been made."""
         self.born: dict[Barrier, tuple[int, int]] = {}
         """By barrier: rep and epoch of its init."""
 
@@ -85,13 +93,24 @@ class Certifier:
             PhaseFault(what, touch.barrier, touch.phase, touch, **more)  # type: ignore[arg-type]
         )
 
-    def update(self, update: Update, known: np.ndarray) -> None:
-        """An update of the current phase; `known`: by rep, what it knows of the barrier's chain."""
+    def short(self, touch: Touch, rows: np.ndarray, chain: int) -> np.ndarray:
+        """bool by rep: it need not know that the phase before is complete. `rows`: clocks in time,
+        `chain` of the barrier."""
+        barrier = touch.barrier
+        short = rows[:, chain] < barrier.mark(touch.phase - 1)
+        if short.any():
+            last = self.last.get(barrier)
+            if last is not None and last[0] == touch.phase - 1:
+                short &= (rows[:, last[1]] < last[2]).any(axis=1)
+        return short
+
+    def update(self, update: Update, rows: np.ndarray, chain: int) -> None:
+        """An update of the current phase; `rows`: clocks of its reps, in time."""
         touch = update.touch
         barrier = touch.barrier
         if touch.phase > 0:
-            short = known < barrier.mark(touch.phase - 1)
-            if short.any():
+            short = self.short(touch, rows, chain)
+            if short.any() and not self.follows(update):
                 rep = int(update.reps[int(np.argmax(short))])
                 before = barrier.phases[touch.phase - 1].touches
                 others = tuple(before[-3:])
@@ -104,20 +123,32 @@ class Certifier:
             joined = state.arrived
             state.arrived = mine if joined is None else np.maximum(joined, mine)
 
+    def follows(self, update: Update) -> bool:
+        """Whether it is a tcgen05.commit of the thread whose commits made up the phase before:
+        they arrive in order."""
+        last = self.last.get(update.touch.barrier)
+        if update.over is None or last is None or last[0] != update.touch.phase - 1:
+            return False
+        chains, values = update.over
+        if not update.late or len(chains) != 1:
+            return False
+        return bool((last[1] == chains[0]).all() and (last[2] < values[0]).all())
+
     def wait(
         self,
         touch: Touch,
         reps: np.ndarray,
         epochs: np.ndarray,
-        known: np.ndarray,
-        clock: np.ndarray,
+        rows: np.ndarray,
+        chain: int,
     ) -> None:
-        """A wait or a peek. `clock`: what happens before it."""
+        """A wait or a peek. `rows`: clocks of its reps, in time."""
         if touch.phase > 0:
-            short = known < touch.barrier.mark(touch.phase - 1)
+            short = self.short(touch, rows, chain)
             if short.any():
                 rep = int(reps[int(np.argmax(short))])
                 before = touch.barrier.phases[touch.phase - 1].touches
+                clock = rows.max(axis=0)
                 self.fault("early wait", touch, others=tuple(before[-3:]), clock=clock, rep=rep)
         if not touch.peek:
             self.waits.setdefault((touch.barrier, touch.phase), []).append((touch, reps, epochs))
@@ -134,18 +165,25 @@ class Certifier:
                 others = tuple(u.touch for u in state.updates[-3:])
                 self.fault("late wait", wait, others=others, clock=clock, rep=rep)
         self.early(barrier, phase, state)
+        shown = [u.over for u in state.updates if u.over is not None]
+        self.last.pop(barrier, None)
+        if shown and len(shown) == len(state.updates):
+            chains = np.concatenate([c for c, _ in shown])
+            self.last[barrier] = (phase, chains, np.concatenate([v for _, v in shown]))
 
     def finish(self) -> None:
         """Phases that never complete: what is left must not be able to complete either."""
         for barrier, state in self.open.items():
             if barrier.pending == 0 and barrier.bytes != 0 and state.updates:
-                touch = state.updates[-1].touch
-                self.fault("unbalanced", touch, numbers=(barrier.bytes,))
+                self.early(barrier, barrier.phase, state, whole=False)
 
     # Early completion -------------------------------------------------------------------------
 
-    def early(self, barrier: Barrier, phase: int, state: Open) -> None:
-        """Whether all arrivals can be in, and no byte be pending, before all updates are in."""
+    def early(self, barrier: Barrier, phase: int, state: Open, whole: bool = True) -> None:
+        """Whether all arrivals can be in, and no byte be pending, before all updates are in.
+
+        `whole` False: with all updates in, the phase is not complete either.
+        """
         if state.arrived is None:
             return
         announced = sum(u.touch.expect for u in state.updates)
@@ -158,7 +196,7 @@ class Certifier:
             others = _arrivals(state)
             self.fault("early completion", raised[0].touch, others=others, clock=raised[0].clock)
             return
-        if not free:
+        if not free and whole:
             return
         lines = self.prefixes(free)
         if prod(len(line) + 1 for line in lines) > STATES:
@@ -167,12 +205,12 @@ class Certifier:
             return
         for counts in product(*(range(len(line) + 1) for line in lines)):
             missing = [u for n, line in zip(counts, lines, strict=True) for u in line[n:]]
-            if not missing:
+            if not missing and whole:
                 continue
             short = sum(u.touch.expect for u in missing)
             copies = [u for u in state.updates if u.touch.landed and not _after(u, missing)]
             if self.reachable(announced - short, copies):
-                first = missing[0]
+                first = (missing or copies or state.updates)[0]
                 numbers = (announced - short, sum(u.touch.landed for u in copies))
                 others = _arrivals(state) + tuple(u.touch for u in copies[:2])
                 self.fault(
