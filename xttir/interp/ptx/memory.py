@@ -159,7 +159,7 @@ class LaunchMemory:
                 return [(region, offset, None)]
             return self._scattered(address, size)
         region = self._row_region(space)
-        limit = {Space.SHARED: self.shared_bytes, "local": self.local_bytes}.get(space, region.row)
+        limit = self._limit(space, region)
         if address.size == 1:
             first = int(address.flat[0])
             good = 0 <= first <= limit - size
@@ -172,6 +172,11 @@ class LaunchMemory:
         self._outside(region.name, address, which, size, limit)
         which = np.broadcast_to(which, offset.shape)
         return [(region, np.where(which, offset, 0), which)] if which.any() else []
+
+    def _limit(self, space: Space | str, region: Region) -> int:
+        """Bytes of a row that may be accessed."""
+        sizes = {Space.SHARED: self.shared_bytes, "local": self.local_bytes}
+        return sizes.get(space, region.row)
 
     def _row_region(self, space: Space | str) -> Region:
         if space == Space.SHARED:
@@ -405,7 +410,25 @@ class LaunchMemory:
 
     def check(self, footprint: Footprint) -> None:
         """What `load` reports, without the data."""
-        self.load(footprint)
+        if not self._all_written(footprint):
+            self.load(footprint)
+
+    def _all_written(self, footprint: Footprint) -> bool:
+        """Whether all bytes lie in one region and were written, as far as a quick look shows."""
+        starts, size = self._bytes(footprint)
+        if starts.size == 0 or starts.min() < 0 or _grain(starts, size) != 16:
+            return False
+        cta = None
+        if footprint.cta is not None:
+            cta = np.broadcast_to(footprint.cta, starts.shape).reshape(-1)
+        region = self._row_region(footprint.space) if footprint.space != Space.GLOBAL else None
+        if region is None or region.state is None or cta is None:
+            return False
+        if starts.max() > self._limit(footprint.space, region) - size:
+            return False
+        first = (starts.reshape(-1) + cta.astype(np.int64) * region.row) >> 4
+        state = region.state_view(16)[(first[:, None] + np.arange(size >> 4)).reshape(-1)]
+        return bool(((state == _PATTERNS[WRITTEN, 16]) | (state == _PATTERNS[KNOWN, 16])).all())
 
     def store(self, footprint: Footprint, data: Any) -> None:
         """`data` uint8 broadcastable to (rows, pieces, size); UNKNOWN makes the bytes unknown.

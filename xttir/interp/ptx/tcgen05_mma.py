@@ -247,9 +247,7 @@ def _issue(step: Step, form: Form, number: int, values: tuple[int, ...], which: 
     )
     task = Task(event, lambda: None)
     if step.tracing:
-        for place in footprints:
-            if place.space == Space.SHARED:
-                step.memory.check(place)
+        _check_shared(step, tile, blocks, footprints)
     else:
         work = Work(
             form.kind,
@@ -277,6 +275,18 @@ def _issue(step: Step, form: Form, number: int, values: tuple[int, ...], which: 
         task.after = [t for t in flying.before(lanes) if _ordered(t, pipeline)]
         flying.add(task)
     step.submit(task)
+
+
+def _check_shared(step: Step, tile: _Tile, blocks: np.ndarray, footprints: list[Footprint]) -> None:
+    """Bounds of A and B, and whether they were written: once is enough, for nothing unwrites."""
+    done: dict[Any, _Tile] = step.state.setdefault("checked tiles", {})
+    key = (id(tile), blocks.tobytes())
+    if key in done:
+        return
+    done[key] = tile  # kept alive, so that its id stays its own
+    for place in footprints:
+        if place.space == Space.SHARED:
+            step.memory.check(place)
 
 
 def _ordered(earlier: Task, pipeline: tuple[Any, ...]) -> bool:

@@ -148,8 +148,7 @@ def _issue(step: Step, f: _Form, group: Units) -> None:
     task = Task(event, lambda: None, after=list(prior))
     old = UNKNOWN
     if step.tracing:
-        for place, _ in places:
-            step.memory.check(place)
+        _check_shared(step, group, places)
     elif accumulate.any() and not prior:
         old = step.get(ins.dst[0])
     write = step.put_pending(ins.dst[0], task)
@@ -168,6 +167,16 @@ def _issue(step: Step, f: _Form, group: Units) -> None:
         task.result = UNKNOWN
     groups(step, "wgmma").add(task, step.lanes)
     step.submit(task)
+
+
+def _check_shared(step: Step, group: Units, places: list[tuple[Footprint, Footprint]]) -> None:
+    """Bounds of A and B, and whether they were written: once is enough, for nothing unwrites."""
+    done: set[Any] = step.state.setdefault("checked matrices", set())
+    for place, _ in places:
+        key = (place.size, place.starts[:1].tobytes(), place.starts.strides, group.lanes.tobytes())
+        if place.starts.strides[0] != 0 or key not in done:
+            done.add(key)
+            step.memory.check(place)
 
 
 def _check_registers(step: Step, f: _Form, prior: list[Task]) -> None:
