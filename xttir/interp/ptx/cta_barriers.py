@@ -76,14 +76,11 @@ def sync(step: ActualStep) -> None:
 
 
 def _results(step: ActualStep, state: NamedBarriers) -> np.ndarray:
-    where, generation = state.where[step.lanes], state.waits[step.lanes]
-    out = np.zeros(step.n, np.int64)
+    true, false = state.results(step.lanes)
     ins = step.ins
-    for one, g in {(int(w), int(v)) for w, v in zip(where, generation, strict=True)}:
-        true, false, _ = state.results[one, g]
-        value = true if ins.has("popc") else (false == 0 if ins.has("and") else true > 0)
-        out[(where == one) & (generation == g)] = int(value)
-    return out.astype(np.uint32) if ins.has("popc") else out != 0
+    if ins.has("popc"):
+        return true.astype(np.uint32)
+    return false == 0 if ins.has("and") else true > 0
 
 
 @meaning("barrier.arrive")
