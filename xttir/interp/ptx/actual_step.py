@@ -273,6 +273,9 @@ class ActualStep:
         self.executor.submit(task, self)
 
     def complete_tx(self, address: np.ndarray, cta: np.ndarray, bytes_: np.ndarray) -> None:
+        already = self.executor.already
+        if already is not None:
+            bytes_ = bytes_ - already
         self.executor.barriers.complete_tx(self, address, cta, bytes_)
 
     def arrive(self, address: np.ndarray, cta: np.ndarray) -> None:

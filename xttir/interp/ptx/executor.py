@@ -15,7 +15,9 @@ import numpy as np
 
 from xttir.analyses.events import (
     Access,
+    AsyncOp,
     Blocked,
+    ByBytes,
     Event,
     Exit,
     Footprint,
@@ -91,6 +93,10 @@ class Executor:
         self.waiting: dict[Any, Group] = {}
         self.gathering: dict[Any, Group] = {}
         self.tasks: list[tuple[Task, ActualStep]] = []
+        self.counted: dict[int, np.ndarray] = {}
+        """Bytes of operations in flight that were counted before they landed, by task."""
+        self.already: np.ndarray | None = None
+        """Those of the operation that is being performed."""
         self.blocked: list[Blocked] = []
         self.next_cluster = 0
         self.steps = 0
@@ -481,6 +487,18 @@ class Executor:
             self.perform(task, step)
         else:
             self.tasks.append((task, step))
+            self.schedule.in_flight(task, step)
+
+    def count_early(self, task: Task, step: ActualStep) -> None:
+        """Count half of the bytes of a copy on its barriers before any of them is there: hardware
+        counts pieces of 16 bytes in any order, so a phase must not end on part of the bytes."""
+        done = task.event.completion if isinstance(task.event, AsyncOp) else None
+        if not isinstance(done, ByBytes) or id(task) in self.counted:
+            return
+        part = np.asarray(done.bytes) // 32 * 16
+        self.counted[id(task)] = part
+        if part.any():
+            self.barriers.complete_tx(step, done.address, done.cta, part)
 
     def perform(self, task: Task, step: ActualStep | None = None) -> None:
         """Perform an operation, and before it what it comes after."""
@@ -495,7 +513,9 @@ class Executor:
         if step is not None:
             self.tasks = [pair for pair in self.tasks if pair[0] is not task]
             report, self.memory.report = self.memory.report, step.report
+            self.already = self.counted.pop(id(task), None)
             task.perform()
+            self.already = None
             self.memory.report = report
         else:
             task.perform()

@@ -21,6 +21,7 @@ from xttir.diagnostics import InputError
 from xttir.interp.ptx.step import Task
 
 if TYPE_CHECKING:
+    from xttir.interp.ptx.actual_step import ActualStep
     from xttir.interp.ptx.executor import Executor
     from xttir.interp.ptx.group import Group
 
@@ -67,6 +68,9 @@ class Schedule:
     def submitted(self, task: Task) -> bool:
         """Whether an operation is performed as soon as it is issued."""
         return True
+
+    def in_flight(self, task: Task, step: ActualStep) -> None:
+        """An operation was issued and is not performed yet."""
 
     def release(self) -> bool:
         """Nothing can run: perform an operation that is in flight; False when there is none."""
@@ -170,6 +174,10 @@ class Random(_Warps):
         self.runnable[at], self.runnable[-1] = self.runnable[-1], self.runnable[at]
         return self.runnable.pop()
 
+    def in_flight(self, task: Task, step: ActualStep) -> None:
+        if self.random.random() < 0.2:
+            self.executor.count_early(task, step)
+
     def after(self, group: Group) -> Group | None:
         if self.random.random() < 0.5:
             return group
@@ -186,7 +194,11 @@ class Random(_Warps):
 
 class Adversarial(_Warps):
     """A warp runs as far as it can before another one does, the last one first. Operations are
-    performed when nothing else can happen, the last one first."""
+    performed when nothing else can happen, the last one first; some of their bytes are counted
+    before they are there."""
+
+    def in_flight(self, task: Task, step: ActualStep) -> None:
+        self.executor.count_early(task, step)
 
     def release(self) -> bool:
         tasks = self.executor.tasks
