@@ -11,13 +11,13 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import cases, peers
+from benchmarks import cases, peers, ptx_read
 from benchmarks.report import Row, as_json, as_table, rows_of, start_up_rows
 from benchmarks.session import Session, measure_case, measure_start_up
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    names = ", ".join([case.name for case in cases.CASES] + ["start-up"])
+    names = ", ".join([case.name for case in cases.CASES] + ["ptx-read", "start-up"])
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", default="", metavar="CASES", help=f"of {names}")
     parser.add_argument("--peers", default="", help="of xttir, ttsem, interpret (all)")
@@ -36,9 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     args = parse(arguments)
     only = [name.strip() for name in args.only.split(",") if name.strip()]
     try:
-        chosen = cases.find(",".join(n for n in only if n != "start-up"))
-        if only == ["start-up"]:
-            chosen = ()
+        named = [name for name in only if name not in ("ptx-read", "start-up")]
+        chosen = cases.find(",".join(named)) if named or not only else ()
         runners, absent = peers.available(args.peers)
     except ValueError as error:
         print(f"benchmarks: {error}", file=sys.stderr)
@@ -49,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     for case in chosen:
         session.say(case.name)
         rows += rows_of(case, measure_case(session, case, runners))
+    if not only or "ptx-read" in only:
+        session.say("ptx-read")
+        rows += ptx_read.rows(session.repeat)
     if not only or "start-up" in only:
         session.say("start-up")
         rows += start_up_rows(measure_start_up(session, runners))

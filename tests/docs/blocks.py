@@ -3,7 +3,7 @@
 In every Markdown file of the project, from top to bottom in one folder that begins as a copy of
 `examples/`:
 
-* a ```python or ```mlir block whose first line is `# file: NAME` (`// file:`) is that file;
+* a ```python, ```mlir or ```ptx block whose first line is `# file: NAME` (`// file:`) is that file;
 * any other ```python block is run as a script;
 * a ```console block holds commands after `$ ` and, below each, what it prints (standard output,
   then standard error). A line `...` stands for any number of lines, `...` within a line for any
@@ -65,7 +65,7 @@ def blocks_of(text: str) -> list[Block]:
     return [
         Block(m[1], m[2], text.count("\n", 0, m.start()) + 1, m.start(2), m.end(2))
         for m in FENCE.finditer(text)
-        if m[1] in ("python", "mlir", "console")
+        if m[1] in ("python", "mlir", "ptx", "console")
     ]
 
 

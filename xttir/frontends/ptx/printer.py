@@ -144,14 +144,15 @@ class _FunctionPrinter:
         if op.results_attr.data:
             words.append(f"({_list(op.results_attr.data)})")
         words.append(f"{op.sym_name.data}({_list(op.params.data)})")
+        lines = [" ".join(words)]
         for name, values in sorted(directives.items()):
             assert isinstance(values, ArrayAttr)
             if name == "pragma":
-                words += (f'\n.pragma "{_text(value)}";' for value in values)
+                lines += (f'.pragma "{_text(value)}";' for value in values)
             else:
                 numbers = ", ".join(str(_text(value)) for value in values)
-                words.append(f"\n.{name} {numbers}".rstrip())
-        return " ".join(words)
+                lines.append(f".{name} {numbers}".rstrip())
+        return "\n".join(lines)
 
     def _name_labels(self) -> None:
         targets: dict[Block, None] = {}
