@@ -99,7 +99,12 @@ class Reporter:
                 message = f"{y_op} accesses the word of a live mbarrier"
             case _:
                 first = f"{x_op} of {x_who}"
-                message = f"{y_op} of {y_who} {y_does} {where} that {first} {x_does}: {c.need.why}"
+                if c.y.nature.role or c.x.nature.role:
+                    message = f"{y_op} of {y_who} {y_does} and {first} {x_does}: {c.need.why}"
+                else:
+                    message = (
+                        f"{y_op} of {y_who} {y_does} {where} that {first} {x_does}: {c.need.why}"
+                    )
         kind = c.need.kind
         both = c.x.nature.strong and c.y.nature.strong
         if kind is Kind.RACE and both and not c.x.nature.engine and not c.y.nature.engine:
@@ -200,6 +205,12 @@ class Reporter:
             case _:
                 raise AssertionError(f.what)
         places = self.touch_place(touch)
+        if f.rep >= 0:
+            mine = self.order.classes.members[f.rep // 2] + self.blocks.base
+            role = places[0].role
+            if " by " in role:
+                role = f"{role.rsplit(' by ', 1)[0]} by {self.words.group(mine)}"
+                places = self.touch_place(touch, role)
         if f.what == "no init":
             init = self.blocks.views[f.barrier.view]
             who = self.words.who(int(init.lanes[f.barrier.row]) + self.blocks.base)

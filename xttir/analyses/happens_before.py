@@ -29,6 +29,7 @@ from xttir.analyses.races import Conflict, Rows, Sweep
 from xttir.analyses.records import Nature, Record
 from xttir.analyses.replay import Barrier, Touch, replay
 from xttir.analyses.values import ACQUIRES, RELEASES, ValueEdges
+from xttir.analyses.wording import Words
 
 NEVER = 2**31 - 1
 """A value that no chain reaches."""
@@ -72,8 +73,14 @@ class Order:
         self.clocks = Clocks(self.reps, self.chains.count, _levels(blocks, self.values))
         self.conflicts: list[Conflict] = []
         cluster = blocks.trace.ctas_per_cluster * blocks.threads
+        numbers: dict[str, int] = {}
+        words = Words(blocks.trace)
+        names = [
+            numbers.setdefault(words.operation(i), len(numbers))
+            for i in range(len(blocks.trace.instructions))
+        ]
         self.sweeps = {
-            space: Sweep(ground, self.clocks, blocks.threads, cluster, self.conflicts.append)
+            space: Sweep(ground, self.clocks, blocks.threads, cluster, names, self.conflicts.append)
             for space, ground in self.layout.grounds.items()
         }
         self.certifier = Certifier(self.reps)

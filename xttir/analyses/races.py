@@ -20,6 +20,10 @@ from xttir.analyses.proxies import Need, in_order, needs, table
 from xttir.analyses.records import Nature, Record
 from xttir.diagnostics import Kind, Policy
 
+ENOUGH = 16
+"""Pairs of instructions with the same opcodes that are reported for lacking the same; of what only
+the letter of the rules asks for, one."""
+
 MANY = 8
 """Readers of one place from which on it pays to look closer whether some are covered."""
 
@@ -64,6 +68,7 @@ class Sweep:
         clocks: Clocks,
         threads: int,
         cluster: int,
+        names: list[int],
         report: Callable[[Conflict], None],
     ):
         self.ground = ground
@@ -71,11 +76,15 @@ class Sweep:
         self.threads = threads
         self.cluster = cluster
         """Lanes of a block, of a cluster."""
+        self.names = names
+        """By instruction: a number for its opcode."""
         self.report = report
         self.states: list[tuple[Record, ...]] = [()]
         self.numbers: dict[tuple[int, ...], int] = {(): 0}
         self.rows = Rows(np.zeros(0, np.int32), np.zeros(0, np.int32))
         self.reported: set[tuple[int, int, str]] = set()
+        self.told: dict[tuple[int, int, str, Policy], int] = {}
+        """How many pairs of instructions with the same opcodes lack the same."""
         self.cached: dict[tuple[int, str], Order] = {}
 
     def touch(self, y: Record, rows: Rows) -> None:
@@ -239,6 +248,11 @@ class Sweep:
     def seen(self, x: Record, y: Record, need: Need) -> bool:
         return (x.ins, y.ins, need.level) in self.reported
 
+    def enough(self, x: Record, y: Record, need: Need) -> bool:
+        """Whether as many pairs like this one have been reported as anybody will read."""
+        kind = (self.names[x.ins], self.names[y.ins], need.level, need.policy)
+        return self.told.get(kind, 0) >= (ENOUGH if need.policy is Policy.ANY else 1)
+
     def morally(self, x: Record, y: Record) -> bool:
         """Both strong, each in the other's scope, for all lanes of both."""
         scope = min(_scope(x.nature), _scope(y.nature))
@@ -257,7 +271,7 @@ class Sweep:
             return True
         if self.apart(x, y) and self.diagonal(x, y, same):
             return True
-        if self.seen(x, y, need):
+        if self.seen(x, y, need) or self.enough(x, y, need):
             return False
         found = self.lanes(x, y, atoms, same, other)
         if found is None:
@@ -267,9 +281,11 @@ class Sweep:
 
     def tell(self, x: Record, y: Record, x_row: int, y_row: int, place: int, need: Need) -> None:
         key = (x.ins, y.ins, need.level)
-        if key in self.reported:
+        if key in self.reported or self.enough(x, y, need):
             return
         self.reported.add(key)
+        kind = (self.names[x.ins], self.names[y.ins], need.level, need.policy)
+        self.told[kind] = self.told.get(kind, 0) + 1
         actor = int(y.actor[y_row])
         levels = self.clocks.levels
         if self.rows.tables is not None:
