@@ -19,9 +19,9 @@ from xttir.interp.ptx.values import Partial, Pending, chain, either, partial, ta
 from xttir.interp.ptx_scalar import width_of
 
 if TYPE_CHECKING:
+    from xttir.interp.ptx.code import Do
     from xttir.interp.ptx.executor import Executor
     from xttir.interp.ptx.group import Group
-    from xttir.interp.ptx.plan import Do
 
 
 class ActualStep:
@@ -159,8 +159,12 @@ class ActualStep:
             raise self.unsupported(
                 f"address {_name(base)} that depends on data", _hint(self.executor)
             )
+        narrow = value.dtype.itemsize == 4
         value = value.astype(np.int64)
-        return value + operand.offset if operand.offset else value
+        if not operand.offset:
+            return value
+        # A 32-bit address wraps: `[%r + 252]` with %r below zero is in the window.
+        return value + operand.offset & 0xFFFFFFFF if narrow else value + operand.offset
 
     # Results --------------------------------------------------------------------------------------
 

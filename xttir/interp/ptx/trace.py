@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from xttir.analyses.events import Access, Trace
+from xttir.analyses.events import Access, AsyncOp, Footprint, Space, Trace
 from xttir.frontends.launch_description import LaunchDescription
 from xttir.interp.ptx.executor import Executor
 from xttir.interp.ptx.plan import Plan, plan_of
@@ -34,7 +34,7 @@ def _trace(executor: Executor) -> Trace:
         ctas_per_cluster=geometry.ranks,
         ctas=np.arange(geometry.ctas),
         instructions=plan.sources,
-        events=_compact(executor.events),
+        events=_inside(_compact(executor.events), executor.layout.shared_bytes),
         blocked=executor.blocked,
         shared_bytes=executor.layout.shared_bytes,
         buffers=[(r.name, r.base, r.size) for r in executor.memory.tensors],
@@ -57,4 +57,18 @@ def _compact(events: list[Any]) -> list[Any]:
     return out
 
 
-__all__ = ["replace", "trace", "trace_plan"]
+def _inside(events: list[Any], shared_bytes: int) -> list[Any]:
+    """Without the pieces outside of shared memory: they have been reported, and touch nothing."""
+    for event in events:
+        if isinstance(event, Access | AsyncOp):
+            event.footprints = tuple(_clipped(f, shared_bytes) for f in event.footprints)
+    return events
+
+
+def _clipped(footprint: Footprint, shared_bytes: int) -> Footprint:
+    starts = footprint.starts
+    if footprint.space is not Space.SHARED or not starts.size:
+        return footprint
+    if int(starts.max()) + footprint.size <= shared_bytes:
+        return footprint
+    return replace(footprint, starts=np.where(starts + footprint.size > shared_bytes, -1, starts))
