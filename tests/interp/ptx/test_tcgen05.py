@@ -21,7 +21,7 @@ ALLOC = """
     tcgen05.alloc.cta_group::{group}.sync.aligned.shared::cta.b32 [%r7], {columns};
     setp.ne.u32 %p2, %r0, 0;
     mov.u32 %r8, dyn+60000;
-    @!%p2 mbarrier.init.shared::cta.b64 [%r8], 1;
+    @!%p2 mbarrier.init.shared::cta.b64 [%r8], {count};
 ALLOCATED:
     bar.sync 0;
     ld.shared.u32 %r9, [dyn+60016];
@@ -45,8 +45,10 @@ def registers(first: int, count: int) -> str:
     return ", ".join(f"%r{first + i}" for i in range(count))
 
 
-def tensor_kernel(body: str, tensors: dict[str, Any], group: int = 1, columns: int = 512, **more):
-    text = ALLOC.format(group=group, columns=columns) + body
+def tensor_kernel(
+    body: str, tensors: dict[str, Any], group: int = 1, columns: int = 512, count: int = 1, **more
+):
+    text = ALLOC.format(group=group, columns=columns, count=count) + body
     text += FREE.format(group=group, columns=columns)
     return AsyncKernel(text, tensors, arch="sm_100a", **more)
 
@@ -103,6 +105,28 @@ def test_stores_and_loads(shape: str, num: int, schedule: str):
         assert (got[warp][row, column] == data[warp]).all()
         if shape != "32x32b":
             assert (got[warp][row + 16, column] == data[warp]).all()
+
+
+def test_reducing_loads():
+    body = f"""
+    {WINDOW}
+    mov.b32 %r100, 5; mov.b32 %r101, -3; mov.b32 %r102, 2; mov.b32 %r103, 0;
+    tcgen05.st.sync.aligned.32x32b.x4.b32 [%r11], {{{registers(100, 4)}}};
+    tcgen05.wait::st.sync.aligned;
+    tcgen05.ld.red.sync.aligned.32x32b.x4.min.s32 {{{registers(110, 4)}}}, %r120, [%r11];
+    tcgen05.wait::ld.sync.aligned;
+    mul.wide.u32 %rd2, %r0, 4;
+    add.s64 %rd2, %rd2, %a0;
+    st.global.u32 [%rd2], %r120;
+    """
+    kernel = tensor_kernel(body, {"out": ("i32", (128,))}, columns=32)
+    assert (kernel.values() == -3).all()
+
+
+def test_every_thread_that_issues_multiplies():
+    case = ("f16", 128, 64, False, False, False, 2)
+    kernel, want = product(*case, issuers=3)
+    assert (kernel.values().view(np.float32) == 3 * want).all()
 
 
 def test_unpacking_stores():
@@ -302,7 +326,7 @@ def geometry(mn: int, k: int, bits: int, mn_major: bool, mode: int) -> tuple[int
     return width * k, rows * width
 
 
-def product(kind, m, n, ws, turned_a, turned_b, mode, mask="", enable=False, before=""):
+def product(kind, m, n, ws, turned_a, turned_b, mode, mask="", enable=False, before="", issuers=1):
     k, bits, _ = KINDS[kind]
     rng = np.random.default_rng(m + n)
     a, b = (rng.integers(-3, 4, (x, k)) for x in (m, n))
@@ -329,10 +353,13 @@ def product(kind, m, n, ws, turned_a, turned_b, mode, mask="", enable=False, bef
             more="",
         )
     )
+    body = body.replace("setp.ne.u32 %p3, %r0, 0;", f"setp.ge.u32 %p3, %r0, {issuers};")
     if enable:
         body = body.replace("setp.ne.u32 %p4", "setp.eq.u32 %p4")
     kernel = tensor_kernel(
-        body + read_out(columns), {"image": image, "out": ("u32", (128, columns))}
+        body + read_out(columns),
+        {"image": image, "out": ("u32", (128, columns))},
+        count=issuers,
     )
     return kernel, a @ b.T
 

@@ -15,7 +15,7 @@ import numpy as np
 from xttir.analyses.events import Access, Footprint, Mode, Space
 from xttir.interp.ptx.instruction import UNKNOWN, Ins, meaning
 from xttir.interp.ptx.step import Step
-from xttir.interp.ptx.units import Skip, check_aligned, memory_operand, units
+from xttir.interp.ptx.units import Skip, check_aligned, give_up, memory_operand, units
 from xttir.interp.tensorcore import fragments, products
 from xttir.interp.tensorcore.fragments import Fragment, MatrixAccess
 
@@ -106,6 +106,7 @@ def mma(step: Step) -> None:
     try:
         group = units(step, 32)
     except Skip:
+        give_up(step)
         return
     wide = "b64" if p.bits == 64 else "b32"
     raw = [_registers(step, operand, wide, group.count) for operand in ins.src[:3]]
@@ -194,6 +195,7 @@ def ldmatrix(step: Step) -> None:
     try:
         place, count = _rows(step, how, ins.src[0], Mode.READ)
     except Skip:
+        give_up(step)
         return
     step.emit(Access(ins.index, step.lanes, (place,)))
     data: Any = step.memory.load(place)
@@ -230,6 +232,7 @@ def movmatrix(step: Step) -> None:
     try:
         group = units(step, 32)
     except Skip:
+        give_up(step)
         return
     value = _registers(step, ins.src[0], "b32", group.count)
     if value is UNKNOWN:

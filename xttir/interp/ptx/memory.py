@@ -297,6 +297,8 @@ class LaunchMemory:
         state = region.state_view(total)[index]
         if (state == _PATTERNS[KNOWN, total]).all():
             return region.view(size, parts)[index]
+        if (state == _PATTERNS[WRITTEN, total]).all():
+            return UNKNOWN
         return self._mixed(region, offset, size, parts, total)
 
     def _mixed(self, region: Region, offset: np.ndarray, size: int, parts: int, total: int) -> Any:
@@ -439,6 +441,8 @@ class LaunchMemory:
         live = starts >= 0
         if not live.any():
             return
+        if data is UNKNOWN and self._blur(footprint, starts, size):
+            return
         grain = _grain(starts[live], size)
         parts = grain // 8 if grain == 16 else 1
         width = 8 if grain == 16 else grain
@@ -455,6 +459,24 @@ class LaunchMemory:
             if parts > 1:
                 raw = raw.reshape(-1, parts)
         self.write(footprint.space, address[live].reshape(-1), width, parts, raw, cta)
+
+    def _blur(self, footprint: Footprint, starts: np.ndarray, size: int) -> bool:
+        """Make the bytes of shared memory unknown, if they are long pieces, alike in all blocks."""
+        if footprint.space != Space.SHARED or footprint.cta is None or size < 256:
+            return False
+        first = starts[0]
+        if (starts != first).any() or first.min() < 0:
+            return False
+        if first.max() > self._limit(footprint.space, self.shared) - size:
+            return False
+        self.version += 1
+        self.shared.state_view(1)
+        assert self.shared.state is not None
+        state = self.shared.state[: self.shared.size].reshape(-1, self.shared.row)
+        cta = np.broadcast_to(footprint.cta, starts.shape)
+        for k, start in enumerate(first):
+            state[cta[:, k], start : start + size] = WRITTEN
+        return True
 
     @staticmethod
     def _bytes(footprint: Footprint) -> tuple[np.ndarray, int]:

@@ -48,7 +48,17 @@ class Work:
 
 
 def run(w: Work, memory: Any, cells: TensorMemory) -> None:
-    """Perform the product. Unknown operands leave the accumulator as it is."""
+    """Perform the products of all units; where several threads of a block have issued it, one after
+    the other. Unknown operands leave the accumulator as it is."""
+    first = w.blocks[:, 0]
+    if np.unique(first).size == first.size:
+        _product(w, memory, cells)
+        return
+    for unit in range(first.size):
+        _product(replace(w, blocks=w.blocks[unit : unit + 1]), memory, cells)
+
+
+def _product(w: Work, memory: Any, cells: TensorMemory) -> None:
     i = w.instruction
     b = _shared(w, memory, w.b_chunks, i.transpose_b, i.b, i.n)
     if b is UNKNOWN:

@@ -29,7 +29,16 @@ from xttir.interp.ptx.groups import groups
 from xttir.interp.ptx.instruction import UNKNOWN, Ins, meaning
 from xttir.interp.ptx.step import Step, Task
 from xttir.interp.ptx.tensor_state import TensorMemory, tensor_memory
-from xttir.interp.ptx.units import Skip, Units, footprint, memory_operand, per_unit, units, variants
+from xttir.interp.ptx.units import (
+    Skip,
+    Units,
+    footprint,
+    give_up,
+    memory_operand,
+    per_unit,
+    units,
+    variants,
+)
 from xttir.interp.tensorcore import fragments
 from xttir.interp.tensorcore.tensor_memory import rows_of_cells
 
@@ -288,7 +297,7 @@ def _merged(parts: list[_Warps], count: int) -> tuple[Footprint, ...]:
     return tuple(out)
 
 
-@meaning("tcgen05.ld")
+@meaning("tcgen05.ld", "tcgen05.ld.red")
 def load(step: Step) -> None:
     """Early use of the registers is honoured by the hardware, so only strictly a fault."""
     ins = step.ins
@@ -296,19 +305,22 @@ def load(step: Step) -> None:
     try:
         parts = _warps(step, shape, Mode.READ)
     except Skip:
-        step.put(ins.dst[0], UNKNOWN)
+        give_up(step)
         return
     count = step.lanes.size // 32
     event = AsyncOp(
         ins.index, step.lanes, "tcgen05.ld", 32, _merged(parts, count), ByTensorWait("ld")
     )
     task = Task(event, lambda: None)
-    write = step.put_pending(ins.dst[0], task, Policy.STRICT)
+    writes = [step.put_pending(operand, task, Policy.STRICT) for operand in ins.dst]
     if not step.tracing:
         memory = tensor_memory(step)
 
         def perform() -> None:
-            write(_gather(memory, shape, parts, count))
+            values = _gather(memory, shape, parts, count)
+            writes[0](values)
+            if len(writes) > 1:
+                writes[1](_reduce(ins, values))
 
         task.perform = perform
     groups(step, "tcgen05.ld").add(task, step.lanes)
@@ -329,9 +341,20 @@ def _gather(memory: TensorMemory, shape: _Shape, parts: list[_Warps], count: int
     return out.reshape(count * 32, -1)
 
 
-@meaning("tcgen05.ld.red")
-def load_reduce(step: Step) -> None:
-    raise step.unsupported("tcgen05.ld.red")
+def _reduce(ins: Ins, values: np.ndarray) -> np.ndarray:
+    """uint32 (lanes,): the minimum or maximum of a thread's registers (tcgen05.ld.red)."""
+    dtype = next((d for w, d in _REDUCED.items() if w in ins.modifiers), np.float32)
+    numbers = values.view(dtype)
+    if "abs" in ins.modifiers:
+        numbers = np.abs(numbers)
+    if dtype is np.float32 and "NaN" not in ins.modifiers:
+        reduce = np.fmin if "min" in ins.modifiers else np.fmax
+    else:
+        reduce = np.minimum if "min" in ins.modifiers else np.maximum
+    return np.ascontiguousarray(reduce.reduce(numbers, axis=1)).view(np.uint32)
+
+
+_REDUCED = {"u32": np.uint32, "s32": np.int32, "f32": np.float32}
 
 
 @meaning("tcgen05.st")

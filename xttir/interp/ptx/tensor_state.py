@@ -7,6 +7,7 @@ column, so that a rectangle is one masked operation over all blocks. PTX ISA 9.1
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -34,6 +35,8 @@ class TensorMemory:
         self.written = np.zeros((ctas, COLUMNS, 2), np.uint64)
         self.relinquished = np.zeros(ctas, bool)
         self.last_size = np.full(ctas, COLUMNS, np.int16)
+        self.good: set[Any] = set()
+        """Accesses that were found to be right; cells are not forgotten until memory is freed."""
         self.cells = np.zeros((ctas, LANES, COLUMNS), np.uint32) if running else None
 
     # Allocation -----------------------------------------------------------------------------------
@@ -45,11 +48,13 @@ class TensorMemory:
 
     def allocate(self, ctas: np.ndarray, base: int, columns: int) -> None:
         self.owner[ctas, base : base + columns] = base + 1
+        self.good.clear()
         self.written[ctas, base : base + columns] = 0
         self.last_size[ctas] = columns
 
     def release(self, ctas: np.ndarray, base: int, columns: int) -> None:
         self.owner[ctas, base : base + columns] = FREED
+        self.good.clear()
 
     # Accesses -------------------------------------------------------------------------------------
 
@@ -75,6 +80,9 @@ class TensorMemory:
                 f"{what} covers lanes to {max(lanes)}, columns {column} to {column + columns - 1}; "
                 f"tensor memory has {LANES} lanes of {COLUMNS} columns",
             )
+        key = (ctas.tobytes(), lanes, column, columns, read, write)
+        if key in self.good:
+            return
         span = slice(column, column + columns)
         owner = self.owner[ctas, span]
         first = owner[:, :1]
@@ -82,8 +90,6 @@ class TensorMemory:
             self._lost(step, owner, column, columns, what)
             return
         mask = lane_masks(lanes)
-        if not (read or write):
-            return
         have = self.written[ctas, span] & mask
         full = bool((have == mask).all())
         if read and not full:
@@ -95,6 +101,8 @@ class TensorMemory:
             )
         if write and not full:
             self.written[ctas, span] |= mask
+        if full or write:
+            self.good.add(key)
 
     def _lost(self, step: Step, owner: np.ndarray, column: int, columns: int, what: str) -> None:
         where = f"{what} covers columns {column} to {column + columns - 1}"

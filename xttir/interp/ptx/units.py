@@ -13,7 +13,7 @@ import numpy as np
 
 from xttir.analyses.events import Footprint, Mode, Proxy, Space
 from xttir.diagnostics import Kind
-from xttir.interp.ptx.instruction import Mem, Operand, Vec
+from xttir.interp.ptx.instruction import UNKNOWN, Mem, Operand, Vec
 from xttir.interp.ptx.step import Step
 
 
@@ -54,6 +54,17 @@ class Skip(Exception):
     def __init__(self, step: Step, kind: Kind, message: str, lanes: np.ndarray | None = None):
         super().__init__(message)
         step.fault(kind, message, lanes)
+
+
+def give_up(step: Step) -> None:
+    """After a fault: the registers that the instruction defines hold nothing of use."""
+    for operand in step.ins.dst:
+        if step.tracing:
+            step.put(operand, UNKNOWN)
+        elif isinstance(operand, Vec):
+            step.put(operand, np.zeros((1, len(operand.parts)), np.uint32))
+        else:
+            step.put(operand, np.zeros(1, np.uint32))
 
 
 def per_unit(step: Step, value: np.ndarray, group: Units, what: str) -> np.ndarray:
