@@ -96,6 +96,7 @@ def verify(words: Sequence[str]) -> int:
     settings = static.Settings(
         strict=values["strict"],
         explain=values["explain"],
+        confirm=values["confirm"],
         witness=values["witness"],
         dump=values["dump_launch"],
         cc=values["cc"],

@@ -187,6 +187,13 @@ VERIFY_OPTIONS: tuple[Option, ...] = (
     ),
     Option("witness", "", "write a schedule that shows each fault into DIR", str, "DIR"),
     Option(
+        "confirm",
+        False,
+        "run each witness on numbers and say whether the fault shows in values",
+        _boolean,
+        flag=True,
+    ),
+    Option(
         "dump-launch",
         "",
         "scripts: write the PTX and the launch description of every launch into DIR",

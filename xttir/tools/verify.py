@@ -19,6 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xttir.diagnostics import Fault, InputError, Location, Policy, Unsupported
 from xttir.frontends.launch_description import LaunchDescription, load
 from xttir.policy import RunPolicy
+from xttir.tools.confirm import Confirmation
 from xttir.tools.places import Places
 from xttir.tools.report import Problem
 from xttir.tools.static_report import Outcome, StaticReport
@@ -32,6 +33,7 @@ class Settings:
 
     strict: bool = False
     explain: bool = False
+    confirm: bool = False
     witness: str = ""
     dump: str = ""
     cc: int = 90
@@ -164,9 +166,10 @@ class Verifier:
             places.texts = {s.locations[0].line: s.text for s in found.instructions if s.locations}
             result = verify_trace(found, strict=self.settings.strict)
             report.assume(result.assumptions)
+            confirmation = Confirmation(module, launch)
             for fault in result.faults:
                 fault = replace(places.presented(fault), launch=index, launch_text=str(launch))
-                report.faults.append(self._with_witness(fault, outcome, command))
+                report.faults.append(self._with_witness(fault, outcome, command, confirmation))
             strict = [f for f in result.faults if f.policy is Policy.STRICT]
             outcome.warnings = 0 if self.settings.strict else len(strict)
             outcome.faults = len(result.faults) - outcome.warnings
@@ -186,9 +189,16 @@ class Verifier:
             report.seconds += outcome.seconds
             report.programs += outcome.blocks
 
-    def _with_witness(self, fault: Fault, outcome: Outcome, command: str) -> Fault:
+    def _with_witness(
+        self, fault: Fault, outcome: Outcome, command: str, confirmation: Confirmation
+    ) -> Fault:
         """The fault, with its schedule in a file and the command that replays it."""
-        if not fault.witness.get("steps") or not self.settings.witness:
+        if not fault.witness.get("steps"):
+            return fault
+        if self.settings.confirm and not fault.confirmed and confirmation.shows(fault.witness):
+            notes = (*fault.notes, "seen when run along the schedule of the witness")
+            fault = replace(fault, confirmed=True, notes=notes)
+        if not self.settings.witness or not command:
             return fault
         self._witnesses += 1
         name = f"{outcome.kernel[:60]}.{self._witnesses}.{fault.kind}.json"
