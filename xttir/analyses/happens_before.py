@@ -235,8 +235,7 @@ class Order:
             units = self.classes.units(cast, event.unit)
             rep, lanes, actor = units.rep, units.lanes, np.arange(len(units.lanes))
             classes, alone = np.full(len(lanes), -1), np.ones(len(lanes), bool)
-            joined = [self.clocks.table[:, r].max(axis=1) for r in units.reps]
-            rows = Rows(rep, rep, np.stack(joined, axis=1))
+            rows = Rows(rep, rep, np.stack([self._joined(r) for r in units.reps], axis=1))
         done = event.completion
         if isinstance(done, ev.ByBytes):
             columns = self.byte_ends(actor, len(classes))
@@ -282,6 +281,16 @@ class Order:
             self.updates(view, event.unit)
         # The issue of an MMA orders pipelined ones after it, also in other threads.
         self.clocks.bump(cast.reps, self.at)
+
+    def _joined(self, reps: np.ndarray) -> np.ndarray:
+        """Clock of an operation that lanes issue together: it starts after all of them. By the
+        letter, a writer's proxy fence must be known to each."""
+        table = self.clocks.table[:, reps]
+        out = table.max(axis=1)
+        level = self.clocks.levels.writer_fenced
+        if level != self.clocks.levels.visible:
+            out[level] = table[level].min(axis=0)
+        return out
 
     def byte_ends(self, actor: np.ndarray, actors: int) -> dict[int, End]:
         """By column of the barriers: the phases that get the bytes."""
