@@ -109,7 +109,7 @@ class Sketch:
             args[1] = max(0 if call.method == "sync" else 1, args[1] + by)
         elif call.method in ("expect_tx", "complete_tx"):
             args[1] = max(16, args[1] + 16 * by)
-        elif call.method == "arrive":
+        elif call.method == "arrive" and more.get("by", "thread") == "thread":
             if more.get("expect"):
                 more["expect"] = max(0, more["expect"] + 16 * by)
             else:

@@ -19,8 +19,9 @@ from tests.analyses.direct import Direct  # noqa: E402
 from tests.analyses.sketch import Sketch  # noqa: E402
 from tests.analyses.strategies import FAMILIES, programs  # noqa: E402
 from xttir.analyses.explore import Exploration, explore  # noqa: E402
-from xttir.analyses.schedules import confirms  # noqa: E402
-from xttir.diagnostics import Kind  # noqa: E402
+from xttir.analyses.schedules import confirms, replay  # noqa: E402
+from xttir.analyses.verify import verify_trace  # noqa: E402
+from xttir.diagnostics import Kind, Policy, Verdict  # noqa: E402
 
 COMMON = {
     "deadline": None,
@@ -74,6 +75,53 @@ def _explorer(options: settings, bound: int) -> None:
 
     check()
     _report("explorer", counts)
+
+
+BEYOND = {Kind.UNINITIALIZED}
+"""What the explorer sees and `verify_trace` leaves to the run that made the trace."""
+
+
+def _verified(options: settings, bound: int) -> None:
+    """Certified: no schedule has a fault. Refuted: some schedule has one, and of the witness
+    schedules that faults come with, all but a few show a fault when they are replayed."""
+    counts: Counter[str] = Counter()
+
+    @options
+    @given(programs())
+    def check(sketch: Sketch) -> None:
+        trace = sketch.build()
+        found = explore(trace, sketch.together, max_states=bound)
+        report = verify_trace(sketch.settled())
+        faults = found.kinds - BEYOND
+        text = "\n".join([str(sketch), *(f.message for f in (*found.findings, *report.faults))])
+        if report.verdict is Verdict.VERIFIED:
+            assert not faults, text
+            counts["certified" if found.exhausted else "certified, too large"] += 1
+        elif report.verdict is Verdict.FAULT:
+            assert found.findings or not found.exhausted, text
+            counts["refuted" if found.findings else "refuted, too large"] += 1
+            for fault in report.faults:
+                if fault.witness.get("steps") and fault.policy is Policy.ANY:
+                    again = replay(trace, fault.witness, sketch.together)
+                    counts["witnesses that show nothing"] += not again.findings
+                    counts["witnesses"] += 1
+        else:
+            counts["undecided"] += 1
+
+    check()
+    quiet, witnesses = counts.pop("witnesses that show nothing"), counts.pop("witnesses")
+    _report("verify_trace and explorer", counts)
+    print(f"witnesses replayed: {witnesses}, of which {quiet} show no fault")
+    assert quiet * 20 <= witnesses
+
+
+def test_verdicts():
+    _verified(settings(FAST, max_examples=200), 5000)
+
+
+@pytest.mark.fuzz
+def test_verdicts_at_length():
+    _verified(LONG, 20_000)
 
 
 def _direct(options: settings, bound: int) -> None:

@@ -232,6 +232,10 @@ class World:
             for part in step.parts:
                 for bit in bits(self.program.needs[part.index] & missing):
                     other = self.program.parts[bit % n]
+                    if part.writes and known >> other.index + 2 * n & 1:
+                        left = part.granules & other.granules & ~self._read(known, other)
+                        if not left:
+                            continue
                     kind = Kind.RACE if bit < n or not known >> bit - n & 1 else Kind.PROXY
                     self._race(kind, step, part, other)
         for part in step.parts:
@@ -243,6 +247,15 @@ class World:
                         (step.lanes[0], step.event),
                     )
                     break
+
+    def _read(self, known: int, write: Part) -> int:
+        """Granules of a write that reads which are over have read: a write after them is after it
+        too, whatever delays what others see of it."""
+        found = 0
+        for p in self.program.parts:
+            if not p.writes and known >> p.index & 1 and p.granules & write.granules:
+                found |= p.granules
+        return found
 
     def _race(self, kind: Kind, step: Step, part: Part, other: Part) -> None:
         lanes = self.program.lanes[(other.agents & -other.agents).bit_length() - 1]
@@ -269,9 +282,10 @@ class World:
 
     def _touch(self, agent: int, step: Step, move: Move) -> None:
         self._reaches(step)
-        self._check(agent, step, self.known[agent])
+        known = self.known[agent]
+        self._check(agent, step, known)
         self.made |= step.bits
-        self.known[agent] |= step.bits
+        self.known[agent] = known | step.bits | (known & step.sees) << 2 * self.program.n
 
     def _strong(self, agent: int, step: Step, move: Move) -> None:
         places = [o for o in bits(step.objects) if self.program.things[o].kind == "place"]
@@ -300,6 +314,7 @@ class World:
         self._reaches(step)
         self._check(agent, step, known)
         self.made |= step.bits
+        known |= (known & step.sees) << 2 * self.program.n
         if step.flag:
             self.behind[agent] |= known & ~self.program.generic_writes
         self._send(step, known)
@@ -511,7 +526,7 @@ class World:
             threads + weight,
             came,
             waiting,
-            gathered | self.known[agent],
+            gathered | (self.known[agent] if step.kind != "together" else 0),
         )
         self._meeting(thing, place)
 
@@ -521,7 +536,7 @@ class World:
         t = self.program.things[thing]
         if not came:
             return
-        if t.kind == "warp":
+        if t.kind in ("warp", "together"):
             need = sum(1 << a for a in bits(t.agents) if not self.gone(a))
             if came & need != need:
                 return
@@ -545,14 +560,18 @@ class World:
     def _cluster_arrive(self, agent: int, step: Step, move: Move) -> None:
         thing = step.items[0][0]
         number, came, cur, done = self.objs[thing]
-        place = (step.lanes[0], step.event)
+        self._in_turn(step)
         if came >> agent & 1:
-            self.find(Kind.DEADLOCK, "a thread arrives twice at the cluster barrier", place)
             self.trapped = True
             return
         gives = self.released[agent] if step.sem is Sem.RELAXED else self.known[agent]
         self.objs[thing] = (number, came | 1 << agent, cur | gives, done)
         self._cluster(thing)
+
+    def _in_turn(self, step: Step) -> None:
+        if step.flag:
+            words = "arrive and wait do not alternate at the cluster barrier"
+            self.find(Kind.UNDEFINED, words, (step.lanes[0], step.event))
 
     def _cluster(self, thing: int) -> None:
         number, came, cur, done = self.objs[thing]
@@ -561,6 +580,7 @@ class World:
             self.objs[thing] = (number + 1, 0, 0, done | cur)
 
     def _cluster_wait(self, agent: int, step: Step, move: Move) -> None:
+        self._in_turn(step)
         self.known[agent] |= self.objs[step.items[0][0]][3]
 
     # Tensor memory, exit --------------------------------------------------------------------------
@@ -585,7 +605,7 @@ class World:
         for i, thing in enumerate(self.program.things):
             if thing.kind == "cluster":
                 self._cluster(i)
-            elif thing.kind in ("named", "warp") and thing.cta == cta:
+            elif thing.kind in ("named", "warp", "together") and thing.cta == cta:
                 self._meeting(i, place)
             elif thing.kind == "tensor" and thing.cta == cta and self.dead(cta) and self.objs[i]:
                 self.find(Kind.RESOURCE, "tensor memory is never freed", place)
@@ -598,7 +618,7 @@ class World:
             if home == cta:
                 known |= self.known[a]
         for p in self.program.parts:
-            if p.asynchronous and p.cta == cta and (self.made & ~known) >> p.index & 1:
+            if p.outlives and p.cta == cta and (self.made & ~known) >> p.index & 1:
                 lane = self.program.lanes[(p.agents & -p.agents).bit_length() - 1][0]
                 self.find(
                     Kind.LIFETIME,
@@ -618,6 +638,7 @@ class World:
 _START = {
     "named": (0, 0, 0, 0, 0, 0),
     "warp": (0, 0, 0, 0, 0, 0),
+    "together": (0, 0, 0, 0, 0, 0),
     "cluster": (0, 0, 0, 0),
     "place": 0,
     "tensor": (),

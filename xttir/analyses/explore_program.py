@@ -2,7 +2,8 @@
 
 An agent is a set of lanes that step together (by default one lane each). Control flow is fixed in
 a trace, so which groups a wait covers and what a commit tracks is static. Sets of accesses are
-Python integers: bit i says "access i", bit n + i "access i, through a proxy fence as well".
+Python integers: bit i says "access i", bit n + i "access i, through a proxy fence as well", bit
+2 n + i "access i, a write, has been seen by a read that is over".
 """
 
 from __future__ import annotations
@@ -60,6 +61,9 @@ class Part:
     asynchronous: bool
     sem: Sem
     scope: Scope
+    equal: bool = False
+    outlives: bool = False
+    """May be under way when the thread has exited (cp.async is the thread's own)."""
     granules: int = 0
     runs: list[tuple[int, int]] = field(default_factory=list)
 
@@ -101,6 +105,8 @@ class Step:
     """Accesses made."""
     parts: tuple[Part, ...] = ()
     mask: int = 0
+    sees: int = 0
+    """Ordinary writes of what is read."""
     signals: int = 0
     unit: int = -1
     """Object that gathers the agents of a collective operation; -1: this agent alone."""
@@ -156,7 +162,8 @@ class Program:
         self._tracked: dict[tuple[int, str], list[Part]] = defaultdict(list)
         self._ops: dict[int, int] = defaultdict(int)
         self._last_commit: dict[tuple[int, int], int] = {}
-        self._cluster_waits: dict[int, int] = defaultdict(int)
+        self._arrivals: dict[int, int] = defaultdict(int)
+        self._arrived: dict[int, bool] = defaultdict(bool)
         self.accesses: list[tuple[Step, list[Part]]] = []
         self.pipelines: list[tuple[Part, ev.AsyncOp]] = []
         for index, event in enumerate(trace.events):
@@ -167,7 +174,7 @@ class Program:
                     continue
                 self._add(a, Step(Do.EXIT, -1, tuple(self.lanes[a])))
         self.n = len(self.parts)
-        """Accesses; bit n + i of a set is "i, through a proxy fence as well"."""
+        """Accesses."""
         self.needs = [0] * self.n
         """Per access: what it must know of the others, if it comes after them."""
         self.writers: dict[int, tuple[int, ...]] = {}
@@ -196,8 +203,9 @@ class Program:
     def cta(self, lane: int) -> int:
         return lane // self.threads
 
-    def twice(self, bits: int) -> int:
-        return bits | bits << self.n
+    def wholly(self, bits: int) -> int:
+        """Accesses that are over for everybody who knows of them."""
+        return bits | bits << self.n | bits << 2 * self.n
 
     # Compiling events -----------------------------------------------------------------------------
 
@@ -234,6 +242,8 @@ class Program:
             isinstance(event, ev.AsyncOp),
             event.sem if isinstance(event, ev.Access) else Sem.WEAK,
             event.scope if isinstance(event, ev.Access) else Scope.GPU,
+            isinstance(event, ev.Access) and event.equal,
+            isinstance(event, ev.AsyncOp) and event.engine != "cp.async",
         )
         self.parts.append(part)
         return part
@@ -543,7 +553,20 @@ class Program:
         step.items = ((thing, count, len(step.lanes)),)
         self._add(agent, step)
 
+    def _Together(self, event: ev.Together, agent: int, rows: list[int], step: Step) -> None:
+        self._warp(event, "together", agent, rows, step)
+
     def _WarpSync(self, event: ev.WarpSync, agent: int, rows: list[int], step: Step) -> None:
+        self._warp(event, "warp", agent, rows, step)
+
+    def _warp(
+        self,
+        event: ev.WarpSync | ev.Together,
+        kind: str,
+        agent: int,
+        rows: list[int],
+        step: Step,
+    ) -> None:
         masks = {int(row_of(event.mask, r)) for r in rows}
         if len(masks) > 1:
             raise Unsupported("lanes of one agent in different warp masks")
@@ -555,12 +578,12 @@ class Program:
             for i in range(32)
             if mask >> i & 1 and warp * 32 + i < self.threads
         ]
-        thing = self.thing("warp", cta, warp << 32 | mask)
+        thing = self.thing(kind, cta, warp << 32 | mask)
         self.things[thing].local = True
         for lane in named:
             if lane in self.agent_of:
                 self.things[thing].agents |= 1 << self.agent_of[lane]
-        step.do, step.kind = Do.MEET, "warp"
+        step.do, step.kind = Do.MEET, kind
         step.items = ((thing, 0, len(step.lanes)),)
         self._add(agent, step)
 
@@ -571,12 +594,12 @@ class Program:
         thing = self.thing("cluster", cluster * self.trace.ctas_per_cluster, 0)
         self.things[thing].local = True
         step.sem = event.sem
-        if event.kind == "wait":
-            step.do = Do.CLUSTER_WAIT
-        else:
-            step.do = Do.CLUSTER_ARRIVE
-            self._cluster_waits[agent] += 1
-        step.items = ((thing, self._cluster_waits[agent]),)
+        waits = event.kind == "wait"
+        step.do = Do.CLUSTER_WAIT if waits else Do.CLUSTER_ARRIVE
+        step.flag = self._arrived[agent] is not waits
+        self._arrived[agent] = not waits
+        self._arrivals[agent] += not waits
+        step.items = ((thing, self._arrivals[agent]),)
         self._add(agent, step)
 
     def _Fence(self, event: ev.Fence, agent: int, rows: list[int], step: Step) -> None:

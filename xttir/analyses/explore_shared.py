@@ -38,23 +38,22 @@ def _conflicts(program: Program) -> None:
         for p in parts:
             step.need |= program.needs[p.index]
             step.bits |= 1 << p.index
-    program.generic_writes = program.twice(
-        sum(
-            1 << p.index
-            for p in program.parts
-            if p.writes and not p.asynchronous and p.space is not Space.TENSOR
-        )
-    )
+            if p.mode is Mode.READ:
+                for q in places[p.space, p.cta]:
+                    if _ordinary(q) and q.granules & p.granules:
+                        step.sees |= 1 << q.index
+    ordinary = sum(1 << p.index for p in program.parts if _ordinary(p))
+    program.generic_writes = ordinary | ordinary << program.n
     of_space = {s: sum(1 << p.index for p in program.parts if p.space is s) for s in Space}
     for signal in program.signals:
-        signal.publishes = program.twice(signal.publishes)
+        signal.publishes = program.wholly(signal.publishes)
     for s in (s for steps in program.steps for s in steps):
         if s.do is Do.COLLECT:
-            s.mask = program.twice(s.mask)
+            s.mask = program.wholly(s.mask)
         elif s.do is Do.PROXY:
             s.mask = sum(of_space[Space(x)] for x in s.kind.split(",") if x)
         elif s.do is Do.INIT:
-            program.inits |= program.twice(s.bits)
+            program.inits |= program.wholly(s.bits)
     _initial(program, places)
 
 
@@ -71,7 +70,14 @@ def _needs(program: Program, places: Iterable[list[Part]]) -> None:
                         program.needs[q.index] |= _bit(program, p, q)
 
 
+def _ordinary(part: Part) -> bool:
+    """A write by a thread itself, through the generic proxy."""
+    return part.writes and not part.asynchronous and part.space is not Space.TENSOR
+
+
 def _conflict(program: Program, p: Part, q: Part) -> bool:
+    if p.event == q.event and p.equal:
+        return False
     if p.event == q.event and p.asynchronous and p.agents == q.agents:
         return False
     if not (p.writes or q.writes):
@@ -175,7 +181,7 @@ def _named_barriers(program: Program) -> None:
     weights: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     for a, steps in enumerate(program.steps):
         for s in steps:
-            if s.do is Do.MEET and s.kind != "warp":
+            if s.do is Do.MEET and program.things[s.items[0][0]].kind == "named":
                 thing, count, weight = s.items[0]
                 uses[thing].add((s.kind, count or program.threads))
                 weights[thing][a].add(weight)
