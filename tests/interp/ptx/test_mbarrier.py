@@ -1,4 +1,4 @@
-"""mbarriers: the state machine as an H200 was seen to behave, tokens, traps, waits of every shape."""
+"""mbarriers: the state machine as an H200 was seen to behave, tokens, traps, shapes of waits."""
 
 from __future__ import annotations
 

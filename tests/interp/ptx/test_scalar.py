@@ -1,4 +1,4 @@
-"""Scalar instructions through the executor: the same as the table says, on every kind of operand."""
+"""Scalar instructions through the executor: as the table says, on every kind of operand."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ B = np.concatenate([SPECIAL[::-1], RANDOM.integers(0, 40, N - 8, dtype=np.uint32
 OPCODES = [
     "add.s32", "add.u32", "sub.s32", "mul.lo.s32", "mul.hi.u32", "mul.hi.s32", "and.b32", "or.b32",
     "xor.b32", "shl.b32", "shr.u32", "shr.s32", "min.s32", "max.u32", "add.f32", "sub.f32",
-    "mul.f32", "min.f32", "add.f16x2", "add.bf16x2", "add.rz.f32", "div.u32", "rem.u32", "add.sat.s32",
-    "div.rn.f32", "add.ftz.f32",
+    "mul.f32", "min.f32", "add.f16x2", "add.bf16x2", "add.rz.f32", "div.u32", "rem.u32",
+    "add.sat.s32", "div.rn.f32", "add.ftz.f32",
 ]  # fmt: skip
 
 

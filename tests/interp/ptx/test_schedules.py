@@ -1,4 +1,4 @@
-"""Schedules: the random ones repeat themselves, a witness lets lanes and operations go as it says."""
+"""Schedules: random ones repeat themselves, a witness lets lanes and operations go as it says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ import pytest
 from tests.interp.ptx.kernels import Kernel, address
 from xttir.diagnostics import InputError
 
-RACE = "setp.ne.u32 %p1, %r0, 0; @%p1 bra other; st.global.u32 [%a0], 1; ret; other: st.global.u32 [%a0], 2; ret;"
+RACE = (
+    "setp.ne.u32 %p1, %r0, 0; @%p1 bra other; st.global.u32 [%a0], 1; ret;"
+    "other: st.global.u32 [%a0], 2; ret;"
+)
 COPY = (
     ".shared .align 16 .b8 tile[16]; setp.ne.u32 %p1, %r0, 0; @%p1 bra out; mov.u32 %r1, tile;"
     "st.shared.u32 [tile], 77; cp.async.ca.shared.global [%r1], [%a0], 4; cp.async.commit_group;"

@@ -1,6 +1,7 @@
 """What PTX instructions do: threads run in groups over arrays, on numbers or on unknown data.
 
-`run(module, launch, schedule)` executes a kernel on numbers, `trace(module, launch)` gives its events.
+`run(module, launch, schedule)` executes a kernel on numbers, `trace.trace(module, launch)` gives
+its events.
 """
 
 from typing import TYPE_CHECKING, Any

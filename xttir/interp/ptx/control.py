@@ -55,7 +55,7 @@ def no_effect(step: ActualStep) -> None:
 
 @meaning("activemask")
 def active_mask(step: ActualStep) -> None:
-    """The lanes that are here; which ones are is up to the hardware, so it is not to be relied on."""
+    """The lanes that are here: which ones is up to the hardware, not to be relied on."""
     from xttir.interp.ptx.warp import Warps
 
     step.put(step.ins.dst[0], Warps(step).ballot(np.ones(step.n, bool)))

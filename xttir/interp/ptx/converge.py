@@ -15,9 +15,9 @@ from xttir.interp.ptx.instruction import UNKNOWN
 from xttir.interp.ptx.scalar import getter
 
 if TYPE_CHECKING:
+    from xttir.interp.ptx.code import Do
     from xttir.interp.ptx.executor import Executor
     from xttir.interp.ptx.group import Group
-    from xttir.interp.ptx.plan import Do
 
 
 def gather(executor: Executor, group: Group, do: Do) -> Group | None:

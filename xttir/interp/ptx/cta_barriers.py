@@ -7,15 +7,16 @@ import numpy as np
 from xttir.analyses.events import ClusterBarrier, NamedBarrier, Sem, WarpSync
 from xttir.diagnostics import Kind
 from xttir.interp.ptx.actual_step import ActualStep
-from xttir.interp.ptx.instruction import Reg, meaning
+from xttir.interp.ptx.instruction import Operand, Reg, meaning
 from xttir.interp.ptx.named_state import NAMED, NamedBarriers
 
 
 def _operands(step: ActualStep) -> tuple[np.ndarray, np.ndarray]:
     """(id, thread count or 0), int64 (n,) or (1,); both checked."""
-    src = step.ins.src
+    src: tuple[Operand, ...] = step.ins.src
     id_ = step.integers(src[0])
-    has_count = len(src) > 1 and not (isinstance(src[1], Reg) and src[1].type == "pred")
+    second = src[1] if len(src) > 1 else None
+    has_count = second is not None and not (isinstance(second, Reg) and second.type == "pred")
     count = step.integers(src[1]) if has_count else np.zeros(1, np.int64)
     if (id_ >= NAMED).any():
         step.fault(Kind.UNDEFINED, f"barrier number {int(id_.max())}: there are {NAMED}")

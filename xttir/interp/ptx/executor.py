@@ -1,8 +1,8 @@
 """Runs a plan: groups of lanes over blocks of code, splitting, waiting and joining.
 
 Runnable groups stand in a queue by block, lowest first, and groups at the same place are joined
-(thread frontiers: Diamos et al., 2011), so threads reconverge where their ways meet and a group that
-waits never holds up another. A schedule that interleaves warps instead is in `schedules`.
+(thread frontiers: Diamos et al., 2011), so threads reconverge where their ways meet and a group
+that waits never holds up another. A schedule that interleaves warps instead is in `schedules`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from xttir.frontends.launch_description import LaunchDescription
 from xttir.interp.ptx import converge, unknown
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.barriers import Barriers
+from xttir.interp.ptx.code import Block, Do, Run
 from xttir.interp.ptx.geometry import SHARED_BITS, Geometry
 from xttir.interp.ptx.group import Group, merge
 from xttir.interp.ptx.instruction import UNKNOWN, Ins
@@ -41,7 +42,7 @@ from xttir.interp.ptx.memory import (
     WINDOW_SIZE,
     LaunchMemory,
 )
-from xttir.interp.ptx.plan import Block, Do, Plan, Run
+from xttir.interp.ptx.plan import Plan
 from xttir.interp.ptx.scalar import defined_slots
 from xttir.interp.ptx.schedules import Merged, Schedule
 from xttir.interp.ptx.step import Task
@@ -87,7 +88,7 @@ class Executor:
         self.assumptions: dict[str, None] = {}
         self.alive = self.barriers.alive
         self.exits = 0
-        self.versions = dict.fromkeys(("", "mbarrier", "named", "cluster"), 0)
+        self.versions: dict[str, int] = dict.fromkeys(("", "mbarrier", "named", "cluster"), 0)
         self.schedule: Schedule = schedule or Merged()
         self.schedule.executor = self
         self.waiting: dict[Any, Group] = {}

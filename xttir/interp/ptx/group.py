@@ -18,8 +18,8 @@ from xttir.interp.ptx.step import Task
 from xttir.interp.ptx.values import Pending, join, take
 
 if TYPE_CHECKING:
+    from xttir.interp.ptx.code import Block
     from xttir.interp.ptx.executor import Executor
-    from xttir.interp.ptx.plan import Block
     from xttir.interp.ptx.unknown import Way
 
 
@@ -45,10 +45,10 @@ class Group:
         "specials",
         "tid",
         "version",
-        "whole",
         "waits_for",
         "way",
         "what",
+        "whole",
     )
 
     def __init__(self, executor: Executor, lanes: np.ndarray, block: Block, at: int = 0):

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
-
-if TYPE_CHECKING:
-    from xttir.interp.ptx.step import Step
 
 
 class Unknown:
@@ -133,7 +130,8 @@ def lanes_together(ins: Ins) -> int:
     return 32 if "aligned" in ins.modifiers else 1
 
 
-Meaning = Callable[["Step"], None]
+Meaning = Callable[[Any], None]
+"""Of a `Step`."""
 MEANINGS: dict[str, Meaning] = {}
 
 

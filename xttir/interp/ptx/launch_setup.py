@@ -1,8 +1,7 @@
 """What a launch puts where: parameters, tensors, variables, shared memory.
 
-Parameters lie one after the other in a window of their own, as the kernel declares them; tensor maps
-are opaque there, and found again by their address. Shared memory has the static variables first,
-then the dynamic part.
+Parameters lie one after the other in a window of their own, as the kernel declares them; a tensor
+map is its 128-byte image there. Shared memory has the static variables first, then the dynamic part.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""mbarrier instructions. Rules: PTX ISA 9.1, section 9.7.13.15; the state is in `mbarrier_state`."""
+"""mbarrier instructions: PTX ISA 9.1, section 9.7.13.15; their state is in `mbarrier_state`."""
 
 from __future__ import annotations
 

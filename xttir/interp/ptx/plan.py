@@ -6,7 +6,6 @@ else to the function that gives it a meaning. A plan depends on the kernel alone
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,60 +14,15 @@ from xttir.analyses.events import Source
 from xttir.diagnostics import Location, Unsupported
 from xttir.interp.ptx import cfg, scalar, waits
 from xttir.interp.ptx import families as families
+from xttir.interp.ptx.code import Block, Do, Run, killed, used
 from xttir.interp.ptx.instruction import (
     MEANINGS,
     Ins,
     Meaning,
-    Operand,
     lanes_together,
-    registers,
 )
-from xttir.interp.ptx.reader import Body, Ending, Kernel, read_kernel
+from xttir.interp.ptx.reader import Body, Kernel, read_kernel
 from xttir.interp.ptx.scalar import Closure
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """Scalar instructions in a row."""
-
-    functions: list[Closure]
-    instructions: list[Ins]
-
-
-@dataclass(slots=True, eq=False)
-class Do:
-    """An instruction with an effect, or that depends on other lanes."""
-
-    ins: Ins
-    meaning: Meaning
-    together: int
-    """How many neighbouring lanes execute it together: 1, 32 or 128."""
-    block: Block
-    at: int
-    live: tuple[int, ...] | None = None
-    """Slots that are live before it, worked out when asked for."""
-    wait: str = ""
-    """try_wait and test_wait: "loop" or "peek"; a read or atomic: "spin" when its loop does nothing
-    but read again."""
-
-
-@dataclass(slots=True, eq=False)
-class Block:
-    """Straight-line code. `number` is its place in the order in which lanes run."""
-
-    number: int
-    code: list[Run | Do] = field(default_factory=list)
-    ending: Ending = field(default_factory=lambda: Ending("exit"))
-    targets: list[Block] = field(default_factory=list)
-    live: tuple[int, ...] = ()
-    live_bits: int = 0
-    spin: frozenset[int] = frozenset()
-    """Of the head of a spin loop: the numbers of its blocks, the indices of its instructions."""
-    spin_instructions: frozenset[int] = frozenset()
-    spin_on: str = "memory"
-    """Which kind of progress ends it."""
-    peeled: dict[int, frozenset[int]] = field(default_factory=dict)
-    """Blocks before it that read first: the indices of their reads."""
 
 
 class Plan:
@@ -102,14 +56,14 @@ class Plan:
     def _liveness(self) -> None:
         uses, kills = [], []
         for raw in self.raw:
-            used = killed = 0
+            read = written = 0
             for ins in raw.instructions:
-                used |= _used(ins) & ~killed
-                killed |= _killed(ins)
+                read |= used(ins) & ~written
+                written |= killed(ins)
             if raw.ending.guard is not None:
-                used |= (1 << raw.ending.guard.slot) & ~killed
-            uses.append(used)
-            kills.append(killed)
+                read |= (1 << raw.ending.guard.slot) & ~written
+            uses.append(read)
+            kills.append(written)
         self.live_bits = cfg.live_in(self.graph, uses, kills)
 
     def _compile(self) -> None:
@@ -173,7 +127,7 @@ class Plan:
                 live |= 1 << block.ending.guard.slot
             for item in reversed(block.code[do.at :]):
                 for ins in reversed(item.instructions if isinstance(item, Run) else [item.ins]):
-                    live = (live & ~_killed(ins)) | _used(ins)
+                    live = (live & ~killed(ins)) | used(ins)
             do.live = cfg.members(live)
         return do.live
 
@@ -202,30 +156,6 @@ def _refuse(place: Location | None, what: str, hint: str) -> Meaning:
 def _together(ins: Ins) -> int:
     warp = ins.has("sync") or ins.has("aligned") or ins.name in ("bar.warp.sync", "elect")
     return max(lanes_together(ins), 32 if warp else 1)
-
-
-def slots_of(operands: tuple[Operand, ...]) -> int:
-    return cfg.bits(reg.slot for reg in registers(operands))
-
-
-def _used(ins: Ins) -> int:
-    found = ins.cache.get("used")
-    if found is None:
-        found = slots_of(ins.src)
-        if ins.guard is not None:
-            found |= 1 << ins.guard.slot
-        if ins.guard is not None or ins.cache.get("updates"):
-            found |= slots_of(ins.dst)
-        ins.cache["used"] = found
-    return found
-
-
-def _killed(ins: Ins) -> int:
-    found = ins.cache.get("killed")
-    if found is None:
-        found = 0 if ins.guard is not None else slots_of(ins.dst)
-        ins.cache["killed"] = found
-    return found
 
 
 def plan_of(module: ModuleOp, entry: str) -> Plan:

@@ -208,7 +208,8 @@ class _Reader:
             return at
         if len(self.sources) > MAX_INLINED:
             raise Unsupported("a call tree this large", _place(op))
-        arguments = op.src.data[1].parts.data if len(op.src.data) > 1 else ()
+        given = op.src.data[1] if len(op.src.data) > 1 else None
+        arguments = given.parts.data if isinstance(given, VecAttr) else ()
         self.instances += 1
         prefix = f"{callee.sym_name.data}.{self.instances}."
         names = {}
@@ -297,7 +298,7 @@ class _Scope:
             ins.cache["updates"] = True
         return ins
 
-    def source(self, op: Operation) -> int:
+    def source(self, op: Instruction) -> int:
         sources = self.reader.sources
         sources.append(Source(text_of(op), locations_of(op)))
         return len(sources) - 1

@@ -224,7 +224,7 @@ def _guarded(body: Closure, ins: Ins) -> Closure:
             data, known = parts_of(flag, group.n)
             assert data is not None
             chosen = choose(np.broadcast_to(data != negated, (group.n,)), env[t], old)
-            if known is not True:
+            if isinstance(known, np.ndarray):
                 doubtful = either(env[t], old, group.n)
                 chosen = choose(known, chosen, doubtful)
             env[t] = chosen
@@ -443,7 +443,7 @@ def _and_known(arguments: list[Any], known: Any, n: int) -> Any:
 def _or_known(arguments: list[Any], known: Any, n: int) -> Any:
     """Known ones decide."""
     (a, known_a), (b, known_b) = arguments
-    full = ~np.zeros((), a.dtype)
+    full = np.invert(np.zeros(1, a.dtype))
     ones = (_as_mask(known_a, n) & (a == full)) | (_as_mask(known_b, n) & (b == full))
     return _as_mask(known, n) | ones
 

@@ -17,8 +17,9 @@ from xttir.interp.ptx.instruction import UNKNOWN
 from xttir.interp.ptx.values import Partial, either
 
 if TYPE_CHECKING:
+    from xttir.interp.ptx.code import Block
     from xttir.interp.ptx.executor import Executor
-    from xttir.interp.ptx.plan import Block, Plan
+    from xttir.interp.ptx.plan import Plan
 
 HARMLESS = frozenset(
     (

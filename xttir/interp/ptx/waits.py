@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xttir.interp.ptx import cfg
+from xttir.interp.ptx.code import Block, Do, Run
 from xttir.interp.ptx.instruction import UNKNOWN, Ins, Reg, Symbol, registers
 from xttir.interp.ptx.scalar import GROUP
 
 if TYPE_CHECKING:
-    from xttir.interp.ptx.plan import Block, Do, Plan
+    from xttir.interp.ptx.plan import Plan
 
 _WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
 _IDLE = frozenset(("mbarrier.try_wait", "mbarrier.test_wait", "call", "trap", "setmaxnreg"))
@@ -26,18 +27,13 @@ MAX_BLOCKS = 64
 
 
 def classify(plan: Plan) -> None:
-    waits = [item for block in plan.blocks for item in block.code if _is_wait(item)]
+    every = (item for block in plan.blocks for item in block.code)
+    waits = [item for item in every if isinstance(item, Do) and item.ins.name in _WAITS]
     follow = {id(do): _after_false(plan, do) for do in waits}
-    by_id = {id(do): do for do in waits}
     for do in waits:
         do.wait = "loop" if _comes_back(id(do), follow) else "peek"
-    del by_id
     for head, blocks in plan.loop_blocks.items():
         _spin(plan, head, blocks)
-
-
-def _is_wait(item: Any) -> bool:
-    return hasattr(item, "meaning") and item.ins.name in _WAITS
 
 
 def _comes_back(start: int, follow: dict[int, set[int] | None]) -> bool:
@@ -124,8 +120,6 @@ def _walk(
     found: set[int],
 ) -> str:
     """Through a block: "found" a try_wait, "other" something that counts, "" to its end."""
-    from xttir.interp.ptx.plan import Run
-
     operands, fixed = watched
     for item in block.code[at:]:
         if isinstance(item, Run):
@@ -156,8 +150,6 @@ def _walk(
 def _fixed(do: Do) -> set[int]:
     """Instructions (by id) before a wait in its block that give the same values if they are
     executed again, as long as nothing else changes what they use."""
-    from xttir.interp.ptx.plan import Run
-
     found: set[int] = set()
     later = 0
     for item in reversed(do.block.code[: do.at]):
@@ -210,12 +202,12 @@ def _spin(plan: Plan, head: int, blocks: list[int]) -> None:
     addresses: dict[int, tuple[str, int]] = {}
     for number in blocks:
         for item in plan.blocks[number].code:
-            for ins in [item.ins] if isinstance(item, _do()) else item.instructions:
+            for ins in [item.ins] if isinstance(item, Do) else item.instructions:
                 written |= _writes(ins)
                 if ins.name == "mov" and isinstance(ins.src[0], Symbol):
                     for reg in registers(ins.dst):
                         addresses[reg.slot] = (ins.src[0].name, ins.src[0].offset)
-            if not isinstance(item, _do()):
+            if not isinstance(item, Do):
                 continue
             ins = item.ins
             instructions.add(ins.index)
@@ -248,12 +240,6 @@ def _place(operand: Any, addresses: dict[int, tuple[str, int]]) -> Any:
     return base, operand.offset
 
 
-def _do() -> type[Any]:
-    from xttir.interp.ptx.plan import Do
-
-    return Do
-
-
 def _shared(ins: Ins) -> bool:
     return any(m.startswith("shared") for m in ins.modifiers)
 
@@ -279,9 +265,7 @@ def _peeled(plan: Plan, head: Block, read: Do) -> None:
         if {t.number for t in block.targets} - {head.number} != exits:
             continue
         for n, item in enumerate(block.code):
-            if not isinstance(item, _do()) or any(
-                isinstance(i, _do()) for i in block.code[n + 1 :]
-            ):
+            if not isinstance(item, Do) or any(isinstance(i, Do) for i in block.code[n + 1 :]):
                 continue
             mine, theirs = item.ins, read.ins
             if (mine.name, mine.modifiers, mine.src) == (theirs.name, theirs.modifiers, theirs.src):
