@@ -49,6 +49,7 @@ _RUN_KERNELS = (
     "tools/test_cli.py",
     "tools/test_pytest_plugin.py",
     "tools/test_script.py",
+    "tools/test_verify_script.py",
 )
 """Test files that run Triton kernels in processes of their own."""
 
