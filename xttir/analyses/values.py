@@ -58,6 +58,7 @@ class ValueEdges:
                 isinstance(event, ev.Access)
                 and event.observed is not None
                 and event.footprints
+                and not _exchange(event)
                 and (view.rows(event.observed) >= 0).any()
             ):
                 reads.append((at, view, event))
@@ -185,6 +186,13 @@ class ValueEdges:
                     messages = [np.maximum(m, e) for m, e in zip(messages, earlier[0], strict=True)]
             self.sent[view.index, lane] = (messages, _scope(event))
         clocks.bump(cast.reps, order.at)
+
+
+def _exchange(event: ev.Access) -> bool:
+    """Volatile reads of shared memory that do not spin: data, passed on between barriers, which
+    orders nothing; not a flag."""
+    shared = event.footprints[0].space is ev.Space.SHARED
+    return shared and event.sem is Sem.VOLATILE and not event.spins
 
 
 def _scope(event: ev.Access) -> Scope:
