@@ -45,7 +45,7 @@ def check(build: Callable[[Kernel, bool], None], threads: int, kind: Kind, **mor
             assert kind in {found for found, _ in hard(report)}, report.faults
 
 
-# Phases -------------------------------------------------------------------------------------------
+# Phases -----------------------------------------------------------------------------------------
 
 
 def ring(k: Kernel, stages: int, tiles: int, empty_wait: bool = True) -> None:
@@ -137,7 +137,7 @@ def test_second_life_needs_inval():
     check(build, 32, Kind.LIFETIME)
 
 
-# Races, proxies -----------------------------------------------------------------------------------
+# Races, proxies ---------------------------------------------------------------------------------
 
 
 def test_barrier_between_write_and_read():
@@ -290,7 +290,7 @@ def test_lanes_of_one_store():
     assert verify_trace(k.trace()).verdict is Verdict.VERIFIED
 
 
-# Tensor memory --------------------------------------------------------------------------------------
+# Tensor memory ------------------------------------------------------------------------------------
 
 
 def test_accumulator_is_read_after_its_commit():
@@ -333,7 +333,7 @@ def test_leak():
     check(build, 32, Kind.LIFETIME)
 
 
-# Named barriers, clusters ---------------------------------------------------------------------------
+# Named barriers, clusters -------------------------------------------------------------------------
 
 
 def test_generations_of_a_named_barrier():
@@ -410,7 +410,7 @@ def test_free_slot_needs_no_cluster_scope():
     assert verify_trace(k.trace()).verdict is Verdict.VERIFIED
 
 
-# Blocks of a grid -----------------------------------------------------------------------------------
+# Blocks of a grid ---------------------------------------------------------------------------------
 
 
 def test_blocks_write_apart():
@@ -474,7 +474,7 @@ def test_explanation_names_roles_and_phases():
     assert "mbarrier at shared 0: 2 phases complete, 1 arrivals each" in text
 
 
-# Drawn programs -------------------------------------------------------------------------------------
+# Drawn programs -----------------------------------------------------------------------------------
 
 
 COMMON = {"deadline": None, "suppress_health_check": list(HealthCheck), "print_blob": True}

@@ -142,7 +142,7 @@ def thread_classes(blocks: Blocks, replayed: Replay, met: Meetings, values: Valu
     readers = {index for index, _ in values.edges}
     for view in blocks.views:
         event = view.event
-        if isinstance(event, ev.WarpSync):
+        if isinstance(event, ev.WarpSync | ev.Together):
             part.split(view.lanes, view.rows(event.mask))
         elif view.index in readers or view.index in values.writers:
             part.split(view.lanes, np.arange(len(view.lanes)))

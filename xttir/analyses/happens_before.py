@@ -609,7 +609,12 @@ class Order:
         self.clocks.bump(cast.reps, self.at)
 
     def together(self, view: View, event: ev.Together, cast: Cast) -> None:
-        self.meet_in_time(cast)
+        mask = view.rows(event.mask)
+        if mask.size == 1 or (mask == mask[0]).all():
+            self.meet_in_time(cast)
+            return
+        for value in np.unique(mask):
+            self.meet_in_time(self.classes.make(view.lanes[mask == value]))
 
     def meet_in_time(self, cast: Cast) -> None:
         """Lanes of each warp execute an instruction together: later ones know of earlier ones,

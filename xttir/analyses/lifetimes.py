@@ -132,7 +132,7 @@ class Lifetimes:
             fault = LifetimeFault("second init", at, barrier.cta, barrier.view)
             self.faults.append(fault)
         used = self.used.get(barrier)
-        late = [p for p in barrier.phases if any(t.landed or not t.arrivals for t in p.touches)]
+        late = [p for p in barrier.phases if any(t.landed or t.late for t in p.touches)]
         pending = bool(late) and int(known[chain]) < barrier.mark(late[-1].index)
         if pending or (used is not None and (known[: len(used)] < used).any()):
             touches = [t for p in barrier.phases for t in (*p.touches, *p.waits)]

@@ -152,6 +152,9 @@ class Sweep:
         if level == "used_or_tensor":
             other = self.reached(x, self.clocks.levels.tensor)
             before = (before[0] | other[0], before[1] | other[1])
+        if x.at == y.at and x.nature.engine:
+            # One operation reads before it writes.
+            before = (before[0] | np.eye(len(x.chain), dtype=bool), before[1])
         issued = in_order(x, y) if x.issued is not None and y.issued is not None else None
         if issued is not None and (issued is Policy.ANY or not level.endswith("strict")):
             assert x.issued is not None

@@ -72,6 +72,7 @@ class Touch:
     landed: int = 0
     raised: int = 0
     """Arrivals added to the pending count first (cp.async.mbarrier.arrive without noinc)."""
+    late: bool = False
     wait: bool = False
     peek: bool = False
     completes: bool = False
@@ -219,6 +220,7 @@ class _Machine:
             part, rows = rows[:m], rows[m:]
             touch = self.touch(at, barrier, part, column)
             touch.arrivals, touch.expect = m * count, m * expect
+            touch.late = event.by != "thread"
             if raises:
                 touch.raised = m * count
                 barrier.pending += m * count
