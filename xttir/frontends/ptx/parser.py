@@ -24,7 +24,7 @@ from xdsl.ir import Attribute, Block, Operation, Region
 
 from xttir.dialects.ptx.function import WIDTHS, DeclAttr, DirectiveOp, FuncOp, VariableOp
 from xttir.dialects.ptx.instruction import Mnemonic
-from xttir.dialects.ptx.operands import ImmAttr, SymbolAttr
+from xttir.dialects.ptx.operands import SymbolAttr
 from xttir.dialects.ptx.words import words
 from xttir.frontends.ptx.ast import Body, Register
 from xttir.frontends.ptx.body import BodyParser, Operands
@@ -275,7 +275,12 @@ class Parser:
         if self.depth > 50:
             raise stream.error("nested too deeply")
         parts: list[Attribute] = []
+        texts, immediate = stream.texts, self.operands.immediate
         while not stream.accept("}"):
+            # Tables are long: a plain number is taken at once.
+            while texts[stream.index][0].isdigit() and texts[stream.index + 1] == ",":
+                parts.append(immediate(texts[stream.index]))
+                stream.index += 2
             parts.append(self._initializer()[0])
             if not stream.accept(","):
                 stream.expect("}")
@@ -302,7 +307,7 @@ class Parser:
             return value
         if text[0].isalpha() or text[0] in "_$%":
             return self._symbol_value("")
-        return ImmAttr(StringAttr(stream.constant()))
+        return self.operands.immediate(stream.constant())
 
     def _symbol_value(self, wrapper: str) -> SymbolAttr:
         stream = self.stream
