@@ -133,6 +133,21 @@ def how_to_launch(path: str, command: str = "verify") -> str:
     )
 
 
+def scope(launch: LaunchDescription) -> list[str]:
+    """What the verdict speaks for, as far as the launch says it."""
+    out = [
+        "grid, block, cluster, shared memory and parameters are those of the launch; tensor data "
+        "without an `init` may be anything",
+    ]
+    if launch.dynamic_smem:
+        out.append(f"dynamic shared memory starts at a multiple of {launch.smem_base} bytes")
+    for spec in launch.tensors.values():
+        if spec.range is not None:
+            low, high = spec.range
+            out.append(f"values of `{spec.name}` are in {low}..{high}")
+    return out
+
+
 class Verifier:
     """Verifies launches one after the other and adds what it finds to `report`."""
 
@@ -145,6 +160,7 @@ class Verifier:
         self, module: ModuleOp, file: str, launch: LaunchDescription, command: str, index: int = 0
     ) -> None:
         """One kernel at one launch. `command` runs it; a witness is added to that."""
+        from xttir.analyses.assumptions import choices
         from xttir.analyses.verify import verify_trace
         from xttir.interp.ptx.trace import trace
 
@@ -165,7 +181,9 @@ class Verifier:
             found = trace(module, launch)
             places.texts = {s.locations[0].line: s.text for s in found.instructions if s.locations}
             result = verify_trace(found, strict=self.settings.strict)
+            report.assume(scope(launch))
             report.assume(result.assumptions)
+            report.assume(choices(found.instructions, strict=self.settings.strict))
             confirmation = Confirmation(module, launch)
             for fault in result.faults:
                 fault = replace(places.presented(fault), launch=index, launch_text=str(launch))
