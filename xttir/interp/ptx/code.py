@@ -28,8 +28,6 @@ class Do:
     """How many neighbouring lanes execute it together: 1, 32 or 128."""
     block: Block
     at: int
-    live: tuple[int, ...] | None = None
-    """Slots that are live before it, worked out when asked for."""
     wait: str = ""
     """try_wait and test_wait: "loop" or "peek"; a read or atomic: "spin" when its loop does nothing
     but read again."""
@@ -45,6 +43,8 @@ class Block:
     targets: list[Block] = field(default_factory=list)
     live: tuple[int, ...] = ()
     live_bits: int = 0
+    live_at: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    """Slots that are live before items of the code, as far as somebody has asked."""
     spin: frozenset[int] = frozenset()
     """Of the head of a spin loop: the numbers of its blocks, the indices of its instructions."""
     spin_instructions: frozenset[int] = frozenset()

@@ -161,9 +161,7 @@ class Executor:
         """Slots that are live where the group stands."""
         if group.at == 0:
             return group.block.live
-        item = group.block.code[group.at]
-        assert isinstance(item, Do)
-        return self.plan.live_before(item)
+        return self.plan.live_from(group.block, group.at)
 
     def advance(self, group: Group) -> None:
         """Run a group until it waits, ends, or another one comes before it."""

@@ -118,18 +118,22 @@ class Plan:
 
     def live_before(self, do: Do) -> tuple[int, ...]:
         """Slots that are live just before an instruction."""
-        if do.live is None:
-            block = do.block
+        return self.live_from(do.block, do.at)
+
+    def live_from(self, block: Block, at: int) -> tuple[int, ...]:
+        """Slots that are live before item `at` of a block's code (its end: after the last one)."""
+        found = block.live_at.get(at)
+        if found is None:
             live = 0
             for target in block.targets:
                 live |= target.live_bits
             if block.ending.guard is not None:
                 live |= 1 << block.ending.guard.slot
-            for item in reversed(block.code[do.at :]):
+            for item in reversed(block.code[at:]):
                 for ins in reversed(item.instructions if isinstance(item, Run) else [item.ins]):
                     live = (live & ~killed(ins)) | used(ins)
-            do.live = cfg.members(live)
-        return do.live
+            found = block.live_at[at] = cfg.members(live)
+        return found
 
     def join_of(self, block: Block) -> int:
         """The immediate post-dominator's number; len(blocks) for the end."""

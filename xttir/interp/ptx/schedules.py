@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xttir.analyses.events import Event
-from xttir.analyses.schedules import _steps as checked_steps
+from xttir.analyses.events import AsyncOp, ByBytes, Event
 from xttir.diagnostics import InputError
 from xttir.interp.ptx.step import Task
 
@@ -154,6 +153,22 @@ class _Warps(Schedule):
         return False
 
 
+def _latest(executor: Executor) -> bool:
+    """Perform the last operation that an mbarrier hears of, else the last one at all."""
+    tasks = executor.tasks
+    if not tasks:
+        return False
+    heard = [pair for pair in tasks if _signals(pair[0])]
+    executor.perform(*(heard or tasks)[-1])
+    return True
+
+
+def _signals(task: Task) -> bool:
+    """Whether an mbarrier hears of the operation; groups are waited for by name."""
+    event = task.event
+    return not isinstance(event, AsyncOp) or isinstance(event.completion, ByBytes)
+
+
 class Random(_Warps):
     """Any warp may run at any event, any operation may be performed between two."""
 
@@ -194,18 +209,14 @@ class Random(_Warps):
 
 class Adversarial(_Warps):
     """A warp runs as far as it can before another one does, the last one first. Operations are
-    performed when nothing else can happen, the last one first; some of their bytes are counted
-    before they are there."""
+    performed when nothing else can happen, the last one first and what nobody can be waiting for
+    after all others; some of their bytes are counted before they are there."""
 
     def in_flight(self, task: Task, step: ActualStep) -> None:
         self.executor.count_early(task, step)
 
     def release(self) -> bool:
-        tasks = self.executor.tasks
-        if not tasks:
-            return False
-        self.executor.perform(*tasks[-1])
-        return True
+        return _latest(self.executor)
 
 
 class Witness(_Warps):
@@ -227,7 +238,7 @@ class Witness(_Warps):
                 cuts |= {step["lanes"][0], step["lanes"][1] + 1}
             else:
                 self.watched.add(step["complete"]["lane"])
-        self.cuts = cuts
+        self.ordered = sorted(cuts)
         self.issued = dict.fromkeys(self.watched, 0)
 
     def start(self, group: Group) -> None:
@@ -239,8 +250,8 @@ class Witness(_Warps):
         out = []
         for rows in super().pieces(group):
             lanes = group.lanes[rows]
-            inner = [c - int(lanes[0]) for c in sorted(self.cuts) if lanes[0] < c <= lanes[-1]]
-            out += np.split(rows, inner)
+            inner = np.searchsorted(lanes, [c for c in self.ordered if lanes[0] < c <= lanes[-1]])
+            out += [piece for piece in np.split(rows, inner) if piece.size]
         return out
 
     def pick(self) -> Group | None:
@@ -277,6 +288,13 @@ class Witness(_Warps):
     def after(self, group: Group) -> Group | None:
         if self.wanted:
             self._land()
+        if group.n > 1 and self.at <= len(self.steps):
+            pieces = self.pieces(group)
+            if len(pieces) > 1:  # brought together by an instruction of the warp
+                live = self.executor.live_at(group)
+                for rows in pieces:
+                    self.push(group.part(rows, live))
+                return None
         if self.at > len(self.steps) or (self.quota[group.lanes] > 0).all():
             return group
         self.push(group)
@@ -297,11 +315,34 @@ class Witness(_Warps):
         self.quota[group.lanes] += again
         self.spent[group.lanes] -= again
 
+    def release(self) -> bool:
+        return _latest(self.executor)
+
     def submitted(self, task: Task) -> bool:
         for lane in self.watched.intersection(task.event.lanes.tolist()):
             self.named[lane, self.issued[lane]] = task
             self.issued[lane] += 1
         return False
+
+
+def checked_steps(schedule: Any) -> list[dict[str, Any]]:
+    """The steps of a witness; InputError where one is not of the format."""
+    steps = schedule.get("steps") if isinstance(schedule, dict) else None
+    if not isinstance(steps, list):
+        raise InputError("a schedule is an object with a list `steps`")
+    for step in steps:
+        lanes = step.get("lanes") if isinstance(step, dict) else None
+        what = step.get("complete") if isinstance(step, dict) else None
+        if lanes is not None:
+            pair = isinstance(lanes, list) and len(lanes) == 2
+            good = pair and all(isinstance(x, int) for x in [*lanes, step.get("events")])
+            good = good and 0 <= lanes[0] <= lanes[1]
+        else:
+            good = isinstance(what, dict)
+            good = good and all(isinstance(what.get(key), int) for key in ("lane", "op"))
+        if not good:
+            raise InputError(f"not a step of a schedule: {step}")
+    return steps
 
 
 def schedule_of(text: str | dict[str, Any]) -> Schedule:
