@@ -10,11 +10,12 @@ import numpy as np
 from xttir.analyses import events as ev
 from xttir.analyses.events import Space
 from xttir.analyses.grid import FarConflict
-from xttir.analyses.happens_before import MeetingFault, Order
+from xttir.analyses.happens_before import Order
 from xttir.analyses.lifetimes import LifetimeFault
 from xttir.analyses.phases import PhaseFault
 from xttir.analyses.races import Conflict
 from xttir.analyses.replay import Barrier, Touch, Trouble
+from xttir.analyses.state import MeetingFault
 from xttir.analyses.witness import Writer
 from xttir.analyses.wording import Words, launch_lane
 from xttir.diagnostics import Fault, Kind, Location, Policy

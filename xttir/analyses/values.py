@@ -20,7 +20,7 @@ from xttir.analyses.project import Blocks, View
 
 if TYPE_CHECKING:
     from xttir.analyses.classes import Cast
-    from xttir.analyses.happens_before import Order
+    from xttir.analyses.state import State
 
 RELEASES = frozenset({Sem.RELEASE, Sem.ACQ_REL, Sem.SC})
 ACQUIRES = frozenset({Sem.ACQUIRE, Sem.ACQ_REL, Sem.SC})
@@ -117,7 +117,7 @@ class ValueEdges:
 
     # During the pass --------------------------------------------------------------------------
 
-    def seen_by(self, order: Order, view: View) -> tuple[np.ndarray, np.ndarray] | None:
+    def seen_by(self, order: State, view: View) -> tuple[np.ndarray, np.ndarray] | None:
         """(chain, value) by actor of the writes of a view to watched places; None: none."""
         cast = order.classes.cast(view)
         lanes = _lanes(order, cast)
@@ -128,7 +128,7 @@ class ValueEdges:
         value = [2**31 - 1 if f is None else f[1] for f in found]
         return np.array(chain, np.int64), np.array(value, np.int64)
 
-    def receive(self, order: Order, view: View, event: ev.Access, cast: Cast) -> None:
+    def receive(self, order: State, view: View, event: ev.Access, cast: Cast) -> None:
         """The reads of an event learn what the writes they saw have published."""
         if event.observed is None:
             return
@@ -138,7 +138,7 @@ class ValueEdges:
                 self._learn(order, event, rep, lane, *edge)
 
     def _learn(
-        self, order: Order, event: ev.Access, rep: int, lane: int, writer: Spot, sure: bool
+        self, order: State, event: ev.Access, rep: int, lane: int, writer: Spot, sure: bool
     ) -> None:
         if writer not in self.sent:
             return
@@ -165,7 +165,7 @@ class ValueEdges:
         else:
             clocks.acquire_relaxed(pick, message, distance)
 
-    def send(self, order: Order, view: View, event: ev.Access, cast: Cast) -> None:
+    def send(self, order: State, view: View, event: ev.Access, cast: Cast) -> None:
         """The writes of an observed event publish; an atomic passes on what it saw."""
         if view.index not in self.writers:
             return
@@ -199,7 +199,7 @@ def _scope(event: ev.Access) -> Scope:
     return Scope.SYS if event.sem is Sem.VOLATILE else event.scope
 
 
-def _lanes(order: Order, cast: Cast) -> list[int]:
+def _lanes(order: State, cast: Cast) -> list[int]:
     return order.classes.lane[cast.first].tolist()
 
 
