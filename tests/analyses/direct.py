@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from xttir.analyses.events import Trace
-from xttir.analyses.explore_program import Do, Part, Program, Step, bits
+from xttir.analyses.explore_program import Program
 from xttir.analyses.explore_shared import compile_program
+from xttir.analyses.explore_types import Do, Part, Step, bits
 
 KNOWN = {
     Do.NOTHING,

@@ -20,9 +20,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xttir.analyses.events import Trace
-from xttir.analyses.explore_machine import Finding, Move, State, World
-from xttir.analyses.explore_program import Program, bits
+from xttir.analyses.explore_machine import World
+from xttir.analyses.explore_program import Program
 from xttir.analyses.explore_shared import compile_program
+from xttir.analyses.explore_state import Finding, Move, State
+from xttir.analyses.explore_types import bits
 from xttir.diagnostics import Kind
 
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from xttir.analyses import events as ev
 from xttir.analyses.events import Mode, Proxy, Scope, Space
-from xttir.analyses.explore_program import STRONG, Do, Part, Program, Step, bits
+from xttir.analyses.explore_program import Program
+from xttir.analyses.explore_types import STRONG, Do, Part, Step, bits
 
 
 def compile_program(trace: ev.Trace, agents: Sequence[Sequence[int]] | None = None) -> Program:
@@ -272,7 +273,8 @@ _ORDERED = {
     ("tcgen05.mma", "tcgen05.shift"),
     ("tcgen05.mma", "tcgen05.cp"),
 }
-"""Pairs of one thread that run in issue order (digest 7.8; mma -> cp as shipped kernels need)."""
+"""Pairs of one thread that run in issue order (PTX ISA 9.1, 9.7.16.6.2; mma -> cp
+as shipped kernels need)."""
 
 
 def _pipelined(first: ev.AsyncOp, then: ev.AsyncOp) -> bool:

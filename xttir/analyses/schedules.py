@@ -18,9 +18,10 @@ import numpy as np
 
 from xttir.analyses import events as ev
 from xttir.analyses.explore import Exploration, in_order
-from xttir.analyses.explore_machine import Finding, Move, World
+from xttir.analyses.explore_machine import World
 from xttir.analyses.explore_program import Program
 from xttir.analyses.explore_shared import compile_program
+from xttir.analyses.explore_state import Finding, Move
 from xttir.diagnostics import InputError, Kind
 
 
@@ -100,7 +101,7 @@ class _Replayer:
 
     def run(self, schedule: dict[str, Any]) -> Replay:
         world = self.world
-        for step in _steps(schedule):
+        for step in checked_steps(schedule):
             if "complete" in step:
                 self.waiting.add((step["complete"]["lane"], step["complete"]["op"]))
             else:
@@ -160,7 +161,8 @@ class _Replayer:
         world.find(Kind.DEADLOCK, "threads wait for what never comes", *places)
 
 
-def _steps(schedule: dict[str, Any]) -> list[dict[str, Any]]:
+def checked_steps(schedule: dict[str, Any]) -> list[dict[str, Any]]:
+    """The steps of a schedule. Raises `InputError` where they do not have the format."""
     steps = schedule.get("steps") if isinstance(schedule, dict) else None
     if not isinstance(steps, list):
         raise InputError("a schedule is an object with a list `steps`")
