@@ -7,11 +7,13 @@ where the PTX has line information. The sides of a fault follow one another, eac
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from xttir.diagnostics import Fault, Location
+from xttir.tools import source
 
 PTX_SUFFIX = ".ptx"
 
@@ -70,10 +72,16 @@ class Places:
         return [first, *rest, replace(instruction, role=text)]
 
 
+_ASSEMBLY = re.compile(r"\b(__)?asm\b|^(\"|:)")
+"""A line of an inline assembly statement."""
+
+
 def main_place(sources: list[Location]) -> Location:
     """Of the lines from inside out, the innermost one in the file of the kernel itself.
 
-    Wrappers of single instructions in headers, and library functions, come after it.
+    Wrappers of single instructions, in headers or beside the kernel, and library functions come
+    after it.
     """
-    own = sources[-1].file
-    return next(place for place in sources if place.file == own)
+    own = [place for place in sources if place.file == sources[-1].file]
+    plain = (place for place in own if not _ASSEMBLY.search(source.line_text(place)))
+    return next(plain, own[0])
