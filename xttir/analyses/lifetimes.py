@@ -47,6 +47,20 @@ class Lasting:
     """A second chain and value, either of which will do."""
 
 
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """A signal that comes when asynchronous work is done. It has come for whoever knows that phase
+    `phase` is complete, or all of `over` (chains, values): what is known to come after it."""
+
+    phase: int
+    over: tuple[np.ndarray, np.ndarray] | None
+
+    def has_come(self, barrier: Barrier, chain: int, known: np.ndarray) -> bool:
+        if known[chain] >= barrier.mark(self.phase):
+            return True
+        return self.over is not None and bool((known[self.over[0]] >= self.over[1]).all())
+
+
 @dataclass(slots=True)
 class Lifetimes:
     threads: int
@@ -61,6 +75,9 @@ class Lifetimes:
     """By (block, first column): position of the allocation, columns."""
     used: dict[Barrier, np.ndarray] = field(default_factory=dict)
     """By rep: epoch of its last use of the barrier."""
+
+    deferred: dict[Barrier, dict[tuple[int, int], Deferred]] = field(default_factory=dict)
+    """By instruction and first lane: the latest signal that asynchronous work makes."""
 
     # Memory of a block ------------------------------------------------------------------------
 
@@ -132,8 +149,8 @@ class Lifetimes:
             fault = LifetimeFault("second init", at, barrier.cta, barrier.view)
             self.faults.append(fault)
         used = self.used.get(barrier)
-        late = [p for p in barrier.phases if any(t.landed or t.late for t in p.touches)]
-        pending = bool(late) and int(known[chain]) < barrier.mark(late[-1].index)
+        signals = self.deferred.get(barrier, {}).values()
+        pending = any(not s.has_come(barrier, chain, known) for s in signals)
         if pending or (used is not None and (known[: len(used)] < used).any()):
             touches = [t for p in barrier.phases for t in (*p.touches, *p.waits)]
             other = max((t.view for t in touches if t.view < at), default=barrier.view)

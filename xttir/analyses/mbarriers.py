@@ -12,7 +12,7 @@ import numpy as np
 from xttir.analyses import events as ev
 from xttir.analyses.classes import Cast
 from xttir.analyses.events import Mode, Proxy, Scope, Sem, Space
-from xttir.analyses.lifetimes import Lasting
+from xttir.analyses.lifetimes import Deferred, Lasting
 from xttir.analyses.phases import Update
 from xttir.analyses.project import View
 from xttir.analyses.races import Rows
@@ -157,6 +157,11 @@ class Mbarriers(State):
         )
         self.certifier.update(update, clocks.table[happens, reps], chain)
         late = touch.landed or getattr(view.event, "by", "thread") != "thread"
+        if late:
+            signals = self.lifetimes.deferred.setdefault(barrier, {})
+            signals[view.event.ins, int(cast.lanes[0])] = Deferred(
+                touch.phase, self._over(view.event, cast)
+            )
         self._outlive(view, touch, cast, chain, bool(late))
         if touch.completes:
             for part in (published.near, published.far):
