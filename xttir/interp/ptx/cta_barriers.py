@@ -15,9 +15,9 @@ def _operands(step: ActualStep) -> tuple[np.ndarray, np.ndarray]:
     """(id, thread count or 0), int64 (n,) or (1,); both checked."""
     src: tuple[Operand, ...] = step.ins.src
     id_ = step.integers(src[0])
-    second = src[1] if len(src) > 1 else None
+    second = next(iter(src[1:]), None)
     has_count = second is not None and not (isinstance(second, Reg) and second.type == "pred")
-    count = step.integers(src[1]) if has_count else np.zeros(1, np.int64)
+    count = np.zeros(1, np.int64) if second is None or not has_count else step.integers(second)
     if (id_ >= NAMED).any():
         step.fault(Kind.UNDEFINED, f"barrier number {int(id_.max())}: there are {NAMED}")
         id_ = id_ % NAMED

@@ -8,21 +8,16 @@ that waits never holds up another. A schedule that interleaves warps instead is 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from xttir.analyses.events import (
-    Access,
     AsyncOp,
     Blocked,
     ByBytes,
     Event,
     Exit,
-    Footprint,
-    Mode,
-    Space,
 )
 from xttir.diagnostics import Fault, Kind, Policy, Unsupported
 from xttir.frontends.launch_description import LaunchDescription
@@ -30,18 +25,15 @@ from xttir.interp.ptx import converge, unknown
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.barriers import Barriers
 from xttir.interp.ptx.code import Block, Do, Run
-from xttir.interp.ptx.geometry import SHARED_BITS, Geometry
+from xttir.interp.ptx.forget import without
+from xttir.interp.ptx.geometry import Geometry
 from xttir.interp.ptx.group import Group, merge
 from xttir.interp.ptx.instruction import UNKNOWN, Ins
 from xttir.interp.ptx.launch_setup import Contents, lay_out
 from xttir.interp.ptx.memory import (
-    GLOBAL_BASE,
-    LOCAL_WINDOW,
-    PARAM_WINDOW,
-    SHARED_WINDOW,
-    WINDOW_SIZE,
     LaunchMemory,
 )
+from xttir.interp.ptx.names import Names, ranges
 from xttir.interp.ptx.plan import Plan
 from xttir.interp.ptx.scalar import defined_slots
 from xttir.interp.ptx.schedules import Merged, Schedule
@@ -54,7 +46,7 @@ BATCH_LANES = 1 << 16
 """Blocks are started in batches of whole clusters with about this many threads."""
 
 
-class Executor:
+class Executor(Names):
     """One execution of a launch."""
 
     def __init__(
@@ -586,7 +578,7 @@ class Executor:
         if other >= 0:
             theirs = self.plan.sources[other].locations
             places += tuple(p.with_role(other_role) for p in theirs)
-        witness = {"lanes": _ranges(lanes), **more.pop("witness", {})}
+        witness = {"lanes": ranges(lanes), **more.pop("witness", {})}
         found = Fault(
             kind,
             message,
@@ -600,75 +592,6 @@ class Executor:
         self.faults[key] = found
         return found
 
-    def who(self, lanes: np.ndarray) -> str:
-        """Lanes in words."""
-        first = int(lanes[0])
-        cta, tid = divmod(first, self.threads_per_cta)
-        place = self.geometry.coordinates(cta)
-        text = f"thread {tid} of block {place}"
-        return text if lanes.size == 1 else f"{lanes.size} threads, first {text}"
-
-    # What registers and addresses stand for -------------------------------------------------------
-
-    def special(self, name: str, group: Group) -> Any:
-        value = self.geometry.special(name, group.cta, group.tid)
-        if value is not None:
-            return value
-        wide = name in ("clock64", "globaltimer")
-        if name.startswith(("clock", "globaltimer")):
-            self.clock += 1
-            if self.tracing:
-                return UNKNOWN
-            high = name.endswith("_hi")
-            return np.array([0 if high else self.clock], np.uint64 if wide else np.uint32)
-        sizes = {
-            "dynamic_smem_size": self.launch.dynamic_smem,
-            "total_smem_size": self.layout.shared_bytes,
-            "aggr_smem_size": self.layout.shared_bytes,
-        }
-        if name in sizes:
-            return np.array([sizes[name]], np.uint32)
-        if name in ("smid", "gridid", "pm0", "pm1", "pm2", "pm3", "current_graph_exec"):
-            if self.tracing:
-                return UNKNOWN
-            return np.zeros(1, np.uint64 if name in ("gridid", "current_graph_exec") else np.uint32)
-        raise Unsupported(f"special register %{name}")
-
-    def symbol(self, name: str, offset: int, group: Group) -> Any:
-        place = self.layout.places.get(name)
-        if place is None:
-            raise Unsupported(f"the address of {name}")
-        space, at = place
-        at += offset
-        if space == "param":
-            at += PARAM_WINDOW
-        if space == "shared" and self.geometry.ranks > 1:
-            rank = (group.rows_cta % self.geometry.ranks).astype(np.uint64)
-            return np.uint64(at) + (rank << np.uint64(SHARED_BITS))
-        return np.array([at], np.uint64)
-
-    def shared_of_generic(self, address: np.ndarray, step: ActualStep) -> np.ndarray:
-        """shared::cluster addresses of generic ones."""
-        inside = (address >= SHARED_WINDOW) & (address < SHARED_WINDOW + WINDOW_SIZE)
-        if not inside.all():
-            if (address < LOCAL_WINDOW).all():
-                return address
-            step.fault(Kind.UNDEFINED, "the address is not one of shared memory")
-        return np.where(inside, address - SHARED_WINDOW, address & 0xFFFFFFFF)
-
-    def read_map(self, step: ActualStep, address: np.ndarray) -> tuple[Any, bool]:
-        """See `Step.read_map`."""
-        first = int(address[0])
-        if first >= GLOBAL_BASE:
-            value = self.memory.load(Footprint(Space.GLOBAL, Mode.READ, address[:, None], 128))
-            known = value if value is UNKNOWN else value[:, 0, :]
-            return known, not self.contents.is_constant(first)
-        index = (address - PARAM_WINDOW)[:, None] + np.arange(128)
-        region = self.memory.param
-        if index.min() < 0 or index.max() >= region.size:
-            raise step.unsupported(f"a tensor map at {first:#x}")
-        return region.data()[index], False
-
     def _place(self, index: int) -> Any:
         if index < 0:
             return None
@@ -681,37 +604,3 @@ def _defined(ins: Ins) -> list[int]:
     if found is None:
         found = ins.cache["slots"] = defined_slots(ins.dst)
     return found
-
-
-def _ranges(lanes: np.ndarray) -> list[list[int]]:
-    """Runs of neighbouring lanes: [[first, last], ..]."""
-    breaks = np.flatnonzero(np.diff(lanes) != 1)
-    starts = np.concatenate([[0], breaks + 1])
-    ends = np.concatenate([breaks, [lanes.size - 1]])
-    return [[int(lanes[a]), int(lanes[b])] for a, b in zip(starts, ends, strict=True)]
-
-
-def without(event: Event, lanes: np.ndarray) -> Event | None:
-    """An event without some of its lanes; None when none are left."""
-    keep = ~np.isin(event.lanes, lanes, assume_unique=True)
-    if not keep.any():
-        return None
-    if keep.all():
-        return event
-    n = event.lanes.size
-    for f in fields(event):
-        value = getattr(event, f.name)
-        if isinstance(value, np.ndarray):
-            setattr(event, f.name, _rows(value, keep, n))
-    if isinstance(event, Access):
-        event.footprints = tuple(
-            replace(f, starts=_rows(f.starts, keep, n), cta=_rows(f.cta, keep, n))
-            for f in event.footprints
-        )
-    return event
-
-
-def _rows(array: Any, keep: np.ndarray, n: int) -> Any:
-    if array is None or array.shape[0] != n:
-        return array
-    return array[keep]

@@ -338,8 +338,8 @@ def checked_steps(schedule: Any) -> list[dict[str, Any]]:
             good = pair and all(isinstance(x, int) for x in [*lanes, step.get("events")])
             good = good and 0 <= lanes[0] <= lanes[1]
         else:
-            good = isinstance(what, dict)
-            good = good and all(isinstance(what.get(key), int) for key in ("lane", "op"))
+            keys = what if isinstance(what, dict) else {}
+            good = all(isinstance(keys.get(key), int) for key in ("lane", "op"))
         if not good:
             raise InputError(f"not a step of a schedule: {step}")
     return steps
