@@ -57,3 +57,5 @@ class VerifyRacesPass(ModulePass):
         faults = [f for f in result.faults if self.strict or f.policy is not Policy.STRICT]
         if faults:
             raise Refuted(self.name, faults)
+        if result.unknown:
+            raise Unsupported(f"cannot decide: {result.unknown[0]}")
