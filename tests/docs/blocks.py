@@ -82,7 +82,7 @@ class Shell:
     def __init__(self, folder: Path):
         self.folder = folder
         self.status = 0
-        for file in (ROOT / "examples").glob("*.py"):
+        for file in filter(Path.is_file, (ROOT / "examples").iterdir()):
             target = folder / "examples" / file.name
             target.parent.mkdir(exist_ok=True)
             shutil.copy(file, target)
