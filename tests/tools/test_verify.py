@@ -187,3 +187,21 @@ def test_findings_at_many_places_are_told_once(folder: Path) -> None:
     ]
     (fold,) = render_static.folded(faults)
     assert len(fold) == 11
+
+
+def test_the_pass(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from xttir.tools.xttir_opt import main
+
+    assert main(["--verify-races", "--launch", "reverse.json", "reverse.ptx"]) == 0
+    assert '"ptx.func"' in capsys.readouterr().out
+    assert main(["-p", "verify-races", "--launch", "reverse.json", "-t", "ptx", "reverse.ptx"]) == 0
+    assert ".visible .entry reverse" in capsys.readouterr().out
+    assert main(["--verify-races", "--launch", "reverse.json", "racy.ptx"]) == 1
+    shown = capsys.readouterr()
+    assert "error[race]" in shown.err
+    assert "stage[t] = x[t];" in shown.err
+    assert not shown.out
+    assert main(["--verify-races", "reverse.ptx"]) == 2
+    assert "--launch FILE" in capsys.readouterr().err
+    Path("m.mlir").write_text("module {}\n")
+    assert main(["--verify-races", "m.mlir"]) == 3
