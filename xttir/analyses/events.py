@@ -14,6 +14,7 @@ Arrays over lanes have the event's lane count n as first axis, or size 1 there w
 from __future__ import annotations
 
 import enum
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -420,3 +421,6 @@ class Trace:
     assumptions: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     """Found on the way: out of bounds, reads of what nobody wrote, registers in flight, traps."""
+    stores_of: Callable[[int], frozenset[int] | None] | None = None
+    """For a load: the stores to shared and global memory that its value can reach, by way of
+    registers. None: it may get anywhere. Lanes that execute such a store are in an event of it."""

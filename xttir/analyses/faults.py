@@ -16,6 +16,7 @@ from xttir.analyses.phases import PhaseFault
 from xttir.analyses.races import Conflict
 from xttir.analyses.replay import Barrier, Touch, Trouble
 from xttir.analyses.state import MeetingFault
+from xttir.analyses.unused import WHY
 from xttir.analyses.witness import Writer
 from xttir.analyses.wording import Words, launch_lane
 from xttir.diagnostics import Fault, Kind, Location, Policy
@@ -351,6 +352,8 @@ def far_fault(words: Words, c: FarConflict) -> Fault:
     x_does, y_does = does[c.x_print.mode], does[c.y_print.mode]
     if c.scope:
         why = "the scope of these strong accesses does not reach the other block"
+    elif c.unused:
+        why = f"nothing orders the blocks, {WHY.partition(', ')[2]}"
     else:
         why = "nothing orders the blocks"
     message = f"{y_op} of {y_who} {y_does} global memory that {x_op} of {x_who} {x_does}: {why}"
@@ -358,9 +361,9 @@ def far_fault(words: Words, c: FarConflict) -> Fault:
     places = words.places(y.ins, f"{y_op}: {y_who} {y_does}")
     places += words.places(x.ins, f"{x_op}: {x_who} {x_does}")
     kind = Kind.SCOPE if c.scope else Kind.RACE
-    return Fault(
-        kind, message, trace.kernel, places, notes=(f"both touch {place}",), confirmed=False
-    )
+    policy = Policy.STRICT if c.unused else Policy.ANY
+    notes = (f"both touch {place}",)
+    return Fault(kind, message, trace.kernel, places, policy, notes=notes, confirmed=False)
 
 
 def blocked_fault(words: Words, trace: ev.Trace) -> Iterator[Fault]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from xttir.analyses import events as ev
 from xttir.analyses.events import Event, Footprint, Mode, Scope, Sem, Space, Trace
 from xttir.analyses.layout import GlobalPlaces
 from xttir.analyses.project import View
+from xttir.analyses.unused import Used
 
 READ, WRITE, ATOMIC, SEVERAL = 1, 2, 4, 8
 """Bits of a place: what has touched it, and that two clusters have."""
@@ -290,14 +291,24 @@ class FarConflict:
     address: int
     scope: bool
     """Both are atomic, but not in a common scope."""
+    unused: bool = False
+    """One of them reads, and does nothing with the value; so do all pairs of these instructions."""
+
+
+Touches = tuple[np.ndarray, np.ndarray, int, Footprint]
+"""Addresses, lanes that touch them, event, footprint."""
+Side = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+"""See `_side`."""
 
 
 def far_conflicts(grid: Grid) -> list[FarConflict]:
     """One conflict for each pair of instructions that conflict between clusters."""
     trace = grid.trace
     size = trace.threads_per_cta * trace.ctas_per_cluster
+    count = (int(trace.ctas.max()) + 1) * trace.threads_per_cta
+    used = Used(trace, ((e.ins, e.lanes) for e in trace.events), count)
     regions = [r for r in grid.regions if r.far.any()]
-    sides: dict[tuple[int, Mode], list[tuple[np.ndarray, np.ndarray, int, Footprint]]] = {}
+    sides: dict[tuple[int, Mode], list[Touches]] = {}
     for index, event, f, unit in global_prints(trace):
         for region, starts, rows in inside(regions, f.starts):
             first = (starts - region.start) // region.granule
@@ -318,14 +329,41 @@ def far_conflicts(grid: Grid) -> list[FarConflict]:
             if a[1] is Mode.READ and b[1] is Mode.READ:
                 continue
             found = _pair(trace, sides, merged, a, b, size)
+            if found is not None and Mode.READ in (a[1], b[1]):
+                read = a if a[1] is Mode.READ else b
+                lanes = used.by_lane(read[0])
+                if lanes is not None:
+                    of_use = _used_pair(trace, sides, merged, a, b, size, read, lanes)
+                    found = of_use or replace(found, unused=True)
             if found is not None:
                 out.append(found)
     return out
 
 
-def _side(
-    entries: list[tuple[np.ndarray, np.ndarray, int, Footprint]], size: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def _used_pair(
+    trace: Trace,
+    sides: dict[tuple[int, Mode], list[Touches]],
+    merged: dict[tuple[int, Mode], Side],
+    a: tuple[int, Mode],
+    b: tuple[int, Mode],
+    size: int,
+    read: tuple[int, Mode],
+    lanes: np.ndarray,
+) -> FarConflict | None:
+    """`_pair` with the lanes that use what they read."""
+    kept = []
+    for where, lane, index, f in sides[read]:
+        mine = lanes[lane]
+        if mine.any():
+            kept.append((where[mine], lane[mine], index, f))
+    if not kept:
+        return None
+    only = {a: sides[a], b: sides[b], read: kept}
+    tidy = {a: merged[a], b: merged[b], read: _side(kept, size)}
+    return _pair(trace, only, tidy, a, b, size)
+
+
+def _side(entries: list[Touches], size: int) -> Side:
     """Distinct addresses, for each an entry of the first and of the last cluster; all clusters."""
     where = np.concatenate([e[0] for e in entries])
     cluster = np.concatenate([e[1] for e in entries]) // size
@@ -337,8 +375,8 @@ def _side(
 
 def _pair(
     trace: Trace,
-    sides: dict[tuple[int, Mode], list[tuple[np.ndarray, np.ndarray, int, Footprint]]],
-    merged: dict[tuple[int, Mode], tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]],
+    sides: dict[tuple[int, Mode], list[Touches]],
+    merged: dict[tuple[int, Mode], Side],
     a: tuple[int, Mode],
     b: tuple[int, Mode],
     size: int,
@@ -362,9 +400,7 @@ def _pair(
     return None
 
 
-def _entry(
-    entries: list[tuple[np.ndarray, np.ndarray, int, Footprint]], at: int
-) -> tuple[int, int, Footprint]:
+def _entry(entries: list[Touches], at: int) -> tuple[int, int, Footprint]:
     """(event, lane, footprint) of the at-th touch of a side."""
     for where, lane, index, f in entries:
         if at < len(where):

@@ -18,11 +18,15 @@ from xttir.analyses.events import Mode, Scope
 from xttir.analyses.ground import Ground
 from xttir.analyses.proxies import Need, in_order, needs, table
 from xttir.analyses.records import Nature, Record
+from xttir.analyses.unused import WHY, Used
 from xttir.diagnostics import Kind, Policy
 
 ENOUGH = 16
 """Pairs of instructions with the same opcodes that are reported for lacking the same; of what only
 the letter of the rules asks for, one."""
+
+UNUSED = "unused"
+"""In place of a level: the order is lacking, but nothing depends on what is read."""
 
 MANY = 8
 """Readers of one place from which on it pays to look closer whether some are covered."""
@@ -86,6 +90,12 @@ class Sweep:
         self.told: dict[tuple[int, int, str, Policy], int] = {}
         """How many pairs of instructions with the same opcodes lack the same."""
         self.cached: dict[tuple[int, str], Order] = {}
+        self.used: Used | None = None
+        """Whether what is read is used; None: it is."""
+        self.vain: set[int] = set()
+        """Loads of a conflict that is by the letter only. Those in `doubtful` stand for no other
+        read, which may be used."""
+        self.doubtful: frozenset[int] = frozenset()
 
     def touch(self, y: Record, rows: Rows) -> None:
         """The next access."""
@@ -194,6 +204,8 @@ class Sweep:
         if not (a.writes or b.writes):
             if (b.strong and not a.strong) or a.proxy is not b.proxy or y.may:
                 return False
+            if y.ins in self.doubtful and not self.again(x, y):
+                return False
             return self.covered(x, y, atoms, len(members))
         if a.role == "dealloc" or b.role == "dealloc" or a.role == "init":
             return self.lifetime(x, y, atoms)
@@ -276,11 +288,34 @@ class Sweep:
             return True
         if self.seen(x, y, need) or self.enough(x, y, need):
             return False
-        found = self.lanes(x, y, atoms, same, other)
-        if found is None:
+        rx, ry, granules = self.lanes(x, y, atoms, same, other)
+        if not len(rx):
             return True
-        self.tell(x, y, *found, need)
+        vain = self.in_vain(x, y, rx, ry, need)
+        first = int(np.argmin(vain))
+        if vain[first]:
+            need = replace(need, level=UNUSED, policy=Policy.STRICT, why=WHY)
+        place = self.ground.place(int(granules[first]))
+        self.tell(x, y, int(rx[first]), int(ry[first]), place, need)
         return False
+
+    def in_vain(
+        self, x: Record, y: Record, rx: np.ndarray, ry: np.ndarray, need: Need
+    ) -> np.ndarray:
+        """bool for pairs of rows: one reads, and does nothing with the value."""
+        out = np.zeros(len(rx), bool)
+        if self.used is None or need.kind not in (Kind.RACE, Kind.PROXY):
+            return out
+        for record, rows in ((x, rx), (y, ry)):
+            nature = record.nature
+            if nature.mode is Mode.READ and not nature.engine and not nature.role:
+                used = self.used.by_lane(record.ins)
+                if used is not None:
+                    unused = ~used[record.lanes[rows]]
+                    if unused.any():
+                        self.vain.add(record.ins)
+                        out |= unused
+        return out
 
     def tell(self, x: Record, y: Record, x_row: int, y_row: int, place: int, need: Need) -> None:
         key = (x.ins, y.ins, need.level)
@@ -313,6 +348,12 @@ class Sweep:
         if x.print.doubled < 0:
             self.ground.twice(x.print)
         return x.print.doubled == 0
+
+    def again(self, x: Record, y: Record) -> bool:
+        """Whether every lane reads by the same instruction what it has read before."""
+        if x.ins != y.ins or x.print is not y.print or not np.array_equal(x.lanes, y.lanes):
+            return False
+        return self.diagonal(x, y, self.order(x, y, "used")[0])
 
     def diagonal(self, x: Record, y: Record, same: np.ndarray) -> bool:
         """Whether every lane's own access is before its later one."""
@@ -373,14 +414,11 @@ class Sweep:
 
     def lanes(
         self, x: Record, y: Record, atoms: np.ndarray, same: np.ndarray, other: np.ndarray
-    ) -> tuple[int, int, int] | None:
-        """A pair of rows that meet out of order, with the place."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The pairs of rows that meet out of order, with the granules where they do."""
         rx, ry, granules = self.meet(x, y, atoms)
         bad = ~self.ordered(x, y, rx, ry, same, other)
-        if not bad.any():
-            return None
-        first = int(np.argmax(bad))
-        return int(rx[first]), int(ry[first]), self.ground.place(int(granules[first]))
+        return rx[bad], ry[bad], granules[bad]
 
     def covered_lanes(
         self, x: Record, y: Record, atoms: np.ndarray, same: np.ndarray, other: np.ndarray

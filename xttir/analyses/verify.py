@@ -8,7 +8,7 @@ traced schedule the happens-before graph of every execution, and it has no cycle
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,8 +18,9 @@ from xttir.analyses.explain import Explanation, explained
 from xttir.analyses.faults import Reporter, blocked_fault, far_fault
 from xttir.analyses.grid import Grid, all_places, far_conflicts, near_places, survey
 from xttir.analyses.happens_before import Order
-from xttir.analyses.layout import lay_out
-from xttir.analyses.project import clusters, project
+from xttir.analyses.layout import Layout, lay_out
+from xttir.analyses.project import Blocks, clusters, project
+from xttir.analyses.unused import Used
 from xttir.analyses.wording import Words
 from xttir.diagnostics import Fault, Policy, Verdict
 
@@ -71,7 +72,7 @@ def verify_trace(trace: Trace, *, strict: bool = False) -> Report:
             blocks = project(trace, first, trace.ctas_per_cluster)
             members = [m * size for m in part]
             places = near_places(grid, members)
-            order = Order(blocks, lambda b, p=places, n=number: lay_out(b, p, local=n == 0)).run()
+            order = _ordered(blocks, lambda b, p=places, n=number: lay_out(b, p, local=n == 0))
             faults += Reporter(order, members).all()
             _open_questions(order, unknown)
             stats["phases"] += order.certifier.certified
@@ -89,6 +90,22 @@ def verify_trace(trace: Trace, *, strict: bool = False) -> Report:
     report.unknown = list(dict.fromkeys(unknown))
     report.assumptions = list(dict.fromkeys(assumptions))
     return report
+
+
+def _ordered(blocks: Blocks, layout: Callable[[Blocks], Layout]) -> Order:
+    """The pass over some blocks; once more where a load of which nothing depends took part in a
+    race, as it may have stood for other reads."""
+    used = Used(blocks.trace, ((v.event.ins, v.lanes) for v in blocks.views), blocks.lanes)
+    doubtful: frozenset[int] = frozenset()
+    while True:
+        order = Order(blocks, layout)
+        for sweep in order.sweeps.values():
+            sweep.used, sweep.doubtful = used, doubtful
+        order.run()
+        vain = frozenset().union(*(sweep.vain for sweep in order.sweeps.values()))
+        if vain <= doubtful:
+            return order
+        doubtful |= vain
 
 
 def _open_questions(order: Order, unknown: list[str]) -> None:
@@ -129,7 +146,7 @@ def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) ->
         )
         return
     blocks = project(trace, first, count)
-    order = Order(blocks, lambda b: lay_out(b, all_places(grid), local=False)).run()
+    order = _ordered(blocks, lambda b: lay_out(b, all_places(grid), local=False))
     size = trace.threads_per_cta * trace.ctas_per_cluster
     order.conflicts[:] = [c for c in order.conflicts if _far(c, size)]
     order.certifier.faults.clear()

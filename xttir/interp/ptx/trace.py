@@ -12,6 +12,7 @@ from xttir.analyses.events import Access, AsyncOp, Footprint, Space, Trace
 from xttir.frontends.launch_description import LaunchDescription
 from xttir.interp.ptx.executor import Executor
 from xttir.interp.ptx.plan import Plan, plan_of
+from xttir.interp.ptx.uses import Uses
 
 
 def trace(module: ModuleOp, launch: LaunchDescription) -> Trace:
@@ -40,6 +41,7 @@ def _trace(executor: Executor) -> Trace:
         buffers=[(r.name, r.base, r.size) for r in executor.memory.tensors],
         assumptions=list(executor.assumptions),
         faults=list(executor.faults.values()),
+        stores_of=Uses(plan),
     )
 
 
