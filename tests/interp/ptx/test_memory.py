@@ -7,6 +7,7 @@ import pytest
 
 from tests.interp.ptx.kernels import Kernel, address, events, kinds
 from xttir.analyses.events import Access, Mode, Scope, Sem, Space
+from xttir.diagnostics import Unsupported
 
 A = np.arange(1, 257, dtype=np.uint32) * 0x01020304
 LOCAL = ".reg .b64 %q<4>; .local .align 8 .b8 depot[64];"
@@ -220,3 +221,30 @@ def test_remote_shared_memory_of_a_cluster() -> None:
         assert out.tolist() == wanted
     store = events(kernel.trace(), Access)[0]
     assert set(store.footprints[0].cta[:32].flat) == {1}
+
+
+def test_constants_looked_up_by_unknown_data() -> None:
+    body = (
+        f"{address('%rd0')} ld.global.u32 %r1, [%rd0]; and.b32 %r1, %r1, 3; mov.u64 %rd1, table;"
+        "mad.wide.u32 %rd1, %r1, 4, %rd1; ld.const.u32 %r2, [%rd1];"
+        f"{address('%rd2', base='%a1')} st.global.u32 [%rd2], %r2; ret;"
+    )
+    table = ".const .align 4 .b32 table[4] = {7, 8, 9, 10};"
+    kernel = Kernel(body, {"a": A[:32], "out": ("u32", 32)}, before=table, unknown=("a",))
+    np.testing.assert_array_equal(kernel.values(), 7 + (A[:32] & 3))
+    trace = kernel.trace()
+    assert not trace.faults
+    assert len(events(trace, Access)) == 2
+    assert [a for a in trace.assumptions if "constants looked up by data" in a]
+    known = Kernel(body, {"a": A[:32], "out": ("u32", 32)}, before=table)
+    assert not known.trace().assumptions
+
+
+def test_other_memory_at_unknown_addresses_stops_the_trace() -> None:
+    body = (
+        "ld.global.u32 %r1, [%a0]; mad.wide.u32 %rd1, %r1, 4, %a0; ld.global.u32 %r2, [%rd1];"
+        "st.global.u32 [%a1], %r2; ret;"
+    )
+    kernel = Kernel(body, {"a": A[:32], "out": ("u32", 1)}, unknown=("a",))
+    with pytest.raises(Unsupported, match="depends on data"):
+        kernel.trace()

@@ -13,7 +13,7 @@ import numpy as np
 from xttir.analyses.events import Access, Footprint, Mode, Scope, Sem, Space
 from xttir.diagnostics import Kind
 from xttir.interp.ptx.actual_step import ActualStep
-from xttir.interp.ptx.instruction import UNKNOWN, Mem, Symbol, Vec, meaning
+from xttir.interp.ptx.instruction import UNKNOWN, Mem, Reg, Symbol, Vec, meaning
 from xttir.interp.ptx.memory import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -240,6 +240,9 @@ def load(step: ActualStep) -> None:
     form = form_of(step)
     operand = step.ins.src[0]
     assert isinstance(operand, Mem)
+    if form.space == "const" and step.tracing and _looked_up(step, operand):
+        step.put(step.ins.dst[0], UNKNOWN)
+        return
     found = places(step, operand, form.space, form.total)
     values = []
     for place in found:
@@ -248,6 +251,15 @@ def load(step: ActualStep) -> None:
             _emit_load(step, place, form)
     value = values[0] if found[0].rows is None else _together(step, found, values)
     step.put(step.ins.dst[0], value, form.signed)
+
+
+def _looked_up(step: ActualStep, operand: Mem) -> bool:
+    """Whether a constant is looked up by an unknown address. Nobody writes constants, so that all
+    there is to it is whether the address is inside."""
+    if not isinstance(operand.base, Reg) or step.raw(operand.base).__class__ is np.ndarray:
+        return False
+    step.assume(f"constants looked up by data at {step.place()} are in bounds")
+    return True
 
 
 def _emit_load(step: ActualStep, place: Place, form: Form) -> None:
