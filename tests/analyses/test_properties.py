@@ -47,7 +47,7 @@ def _word(found: Exploration) -> str:
 def test_families_are_right(family):
     counts: Counter[str] = Counter()
 
-    @settings(FAST, max_examples=25)
+    @settings(FAST, max_examples=15)
     @given(FAMILIES[family])
     def check(sketch: Sketch) -> None:
         found = explore(sketch.build(), sketch.together, max_states=20_000)
