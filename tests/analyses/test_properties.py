@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, given, settings  # noqa: E402
 from tests.analyses.direct import Direct  # noqa: E402
 from tests.analyses.sketch import Sketch  # noqa: E402
 from tests.analyses.strategies import FAMILIES, programs  # noqa: E402
+from xttir.analyses.build import Kernel  # noqa: E402
 from xttir.analyses.explore import Exploration, explore  # noqa: E402
 from xttir.analyses.schedules import confirms, replay  # noqa: E402
 from xttir.analyses.verify import verify_trace  # noqa: E402
@@ -113,6 +114,22 @@ def _verified(options: settings, bound: int) -> None:
     _report("verify_trace and explorer", counts)
     print(f"witnesses replayed: {witnesses}, of which {quiet} show no fault")
     assert quiet * 20 <= witnesses
+
+
+def test_a_wait_that_stands_after_the_phase_it_names():
+    """Drawn once: the arrival that completes phase 0 is the waiter's own, so it is not early; in
+    the trace phase 1 is complete before the wait returns."""
+    k = Kernel(threads=2)
+    b = k.barrier("b")
+    first, second = k.agent(0), k.agent(1)
+    first.init(b, 1)
+    k.everybody().sync()
+    first.arrive(b)
+    second.wait(b, 0)
+    second.arrive(b)
+    first.wait(b, 1)
+    assert explore(k.trace()).clean
+    assert verify_trace(k.trace()).verdict is Verdict.VERIFIED
 
 
 def test_verdicts():

@@ -82,8 +82,8 @@ class Certifier:
         self.waits: dict[tuple[Barrier, int], list[tuple[Touch, np.ndarray, np.ndarray]]] = {}
         """By barrier and phase named: the waits, their reps and epochs."""
         self.certified = 0
-        self.last: dict[Barrier, tuple[int, np.ndarray, np.ndarray]] = {}
-        """By barrier: the phase completed last, and (chains, values) that show that all its
+        self.shown: dict[tuple[Barrier, int], tuple[np.ndarray, np.ndarray]] = {}
+        """By barrier and phase, of the two completed last: (chains, values) that show that all its
         updates have been made."""
         self.born: dict[Barrier, tuple[int, int]] = {}
         """By barrier: rep and epoch of its init."""
@@ -99,9 +99,10 @@ class Certifier:
         barrier = touch.barrier
         short = rows[:, chain] < barrier.mark(touch.phase - 1)
         if short.any():
-            last = self.last.get(barrier)
-            if last is not None and last[0] == touch.phase - 1:
-                short &= (rows[:, last[1]] < last[2]).any(axis=1)
+            shown = self.shown.get((barrier, touch.phase - 1))
+            if shown is not None:
+                chains, values = shown
+                short &= (rows[:, chains] < values).any(axis=1)
         return short
 
     def update(self, update: Update, rows: np.ndarray, chain: int) -> None:
@@ -126,13 +127,13 @@ class Certifier:
     def follows(self, update: Update) -> bool:
         """Whether it is a tcgen05.commit of the thread whose commits made up the phase before:
         they arrive in order."""
-        last = self.last.get(update.touch.barrier)
-        if update.over is None or last is None or last[0] != update.touch.phase - 1:
+        shown = self.shown.get((update.touch.barrier, update.touch.phase - 1))
+        if update.over is None or shown is None:
             return False
         chains, values = update.over
         if not update.late or len(chains) != 1:
             return False
-        return bool((last[1] == chains[0]).all() and (last[2] < values[0]).all())
+        return bool((shown[0] == chains[0]).all() and (shown[1] < values[0]).all())
 
     def wait(
         self,
@@ -166,10 +167,10 @@ class Certifier:
                 self.fault("late wait", wait, others=others, clock=clock, rep=rep)
         self.early(barrier, phase, state)
         shown = [u.over for u in state.updates if u.over is not None]
-        self.last.pop(barrier, None)
+        self.shown.pop((barrier, phase - 2), None)
         if shown and len(shown) == len(state.updates):
             chains = np.concatenate([c for c, _ in shown])
-            self.last[barrier] = (phase, chains, np.concatenate([v for _, v in shown]))
+            self.shown[barrier, phase] = (chains, np.concatenate([v for _, v in shown]))
 
     def finish(self) -> None:
         """Phases that never complete: what is left must not be able to complete either."""
