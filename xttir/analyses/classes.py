@@ -1,10 +1,12 @@
-"""Thread classes: lanes of one warp that take part in the same events in the same way.
+"""Thread classes: lanes of one warp that take part in what orders events in the same way.
 
-Lanes of a class can be exchanged without changing anything that orders events: the same
+Lanes of a class can be exchanged without changing anything that orders events: the same ordering
 instructions together, the same barriers in the same phases, the same masks. So an ordered pair of
 events of two distinct lanes of a class is ordered by the same path for every such pair, and two
 representatives ("reps") of each class say all there is to say. What is not symmetric splits the
-class: barrier operands, phases, masks, and the single lanes of value-passing accesses.
+class: barrier operands, phases, masks, and the single lanes of value-passing accesses. Other
+accesses order nothing: lanes of a class may differ in them, and a rep lends its clock to a lane
+whose access it has no part in.
 """
 
 from __future__ import annotations
@@ -123,8 +125,12 @@ class Classes:
 def thread_classes(blocks: Blocks, replayed: Replay, met: Meetings, values: ValueEdges) -> Classes:
     """The coarsest classes under which all events are symmetric."""
     part = _Partition(blocks)
-    for key in range(len(blocks.lane_sets)):
-        part.split(blocks.lane_sets[key], None)
+    ordering = {v.key for v in blocks.views if not isinstance(v.event, ev.Access)}
+    for key, lanes in enumerate(blocks.lane_sets):
+        if key in ordering or values.any:
+            part.split(lanes, None)
+        else:
+            part.used[lanes] = True
     for at, touches in replayed.touches.items():
         view = blocks.views[at]
         if len(touches) > 1 or touches[0].rows is not None:

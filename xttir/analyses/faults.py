@@ -128,12 +128,13 @@ class Reporter:
         y_lanes = self.lanes_of(c.y, c.y_row)
         x_lanes = self.lanes_of(c.x, c.x_row)
         swap = []
+        classes = self.order.classes
         for lanes in (y_lanes, x_lanes):
-            if len(lanes) == 1:
-                rep = 2 * int(self.order.classes.of[lanes[0]])
-                if lanes is x_lanes and self.order.classes.of[y_lanes[0]] * 2 == rep:
-                    rep += 1
-                lane = int(self.order.classes.lane[rep])
+            # Another lane of the class of y is where the second rep is, as all but the first are.
+            if len(lanes) == 1 and (
+                lanes is y_lanes or classes.of[lanes[0]] != classes.of[y_lanes[0]]
+            ):
+                lane = int(classes.lane[2 * int(classes.of[lanes[0]])])
                 if lane >= 0 and lane != lanes[0]:
                     swap.append((lane, lanes[0]))
         first = (c.x.at, x_lanes) if c.x.at != c.y.at else None
