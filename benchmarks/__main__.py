@@ -11,13 +11,15 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import cases, peers, ptx_read
+from benchmarks import cases, peers, ptx_read, ptx_verify
 from benchmarks.report import Row, as_json, as_table, rows_of, start_up_rows
 from benchmarks.session import Session, measure_case, measure_start_up
 
+OTHERS = ("ptx-read", "ptx-verify", "start-up")
+
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
-    names = ", ".join([case.name for case in cases.CASES] + ["ptx-read", "start-up"])
+    names = ", ".join([case.name for case in cases.CASES] + list(OTHERS))
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", default="", metavar="CASES", help=f"of {names}")
     parser.add_argument("--peers", default="", help="of xttir, ttsem, interpret (all)")
@@ -36,7 +38,7 @@ def main(arguments: list[str] | None = None) -> int:
     args = parse(arguments)
     only = [name.strip() for name in args.only.split(",") if name.strip()]
     try:
-        named = [name for name in only if name not in ("ptx-read", "start-up")]
+        named = [name for name in only if name not in OTHERS]
         chosen = cases.find(",".join(named)) if named or not only else ()
         runners, absent = peers.available(args.peers)
     except ValueError as error:
@@ -51,6 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     if not only or "ptx-read" in only:
         session.say("ptx-read")
         rows += ptx_read.rows(session.repeat)
+    if not only or "ptx-verify" in only:
+        session.say("ptx-verify")
+        rows += ptx_verify.rows(session.repeat)
     if not only or "start-up" in only:
         session.say("start-up")
         rows += start_up_rows(measure_start_up(session, runners))

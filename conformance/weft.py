@@ -34,7 +34,7 @@ STENCIL = {
     "tile_y_x_row_stride": 4 * 64,
     "Pn_P_diff": 0,
     "lead_pad": 0,
-    "offset": 4 * 64 + 16,
+    "offset": 8 * 64 * 24,
     "q_start_idx": 0,
 }
 COMBUSTION = {
