@@ -76,6 +76,12 @@ CHOICES: tuple[Choice, ...] = (
         practice=True,
     ),
     _choice(
+        r"cp\.async\.bulk",
+        "an asynchronous write over a generic write that an ordered generic read has seen needs no "
+        "proxy fence (--strict asks for the fence)",
+        practice=True,
+    ),
+    _choice(
         r"cp\.async\.bulk.*multicast|cta_group::2",
         "asynchronous writes of another block that complete on an mbarrier are visible to "
         "asynchronous reads of who waits on it",
