@@ -56,6 +56,9 @@ class Barriers:
         self, step: ActualStep, address: np.ndarray, cta: np.ndarray, *more: np.ndarray
     ) -> tuple[np.ndarray, list[np.ndarray]]:
         address, cta, *rest = np.broadcast_arrays(address, cta, *more)
+        memory = step.executor.memory
+        if memory.any_ended:
+            memory.check_ended(np.where(address >= 0, cta, -1), step.report)
         index = self.m.place(address, cta, step.fault).reshape(-1)
         good = index >= 0
         flat = [np.asarray(r).reshape(-1) for r in rest]

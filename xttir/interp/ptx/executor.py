@@ -25,6 +25,7 @@ from xttir.interp.ptx import converge, unknown
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.barriers import Barriers
 from xttir.interp.ptx.code import Block, Do, Run
+from xttir.interp.ptx.delays import Delays
 from xttir.interp.ptx.forget import without
 from xttir.interp.ptx.geometry import Geometry
 from xttir.interp.ptx.group import Group, merge
@@ -40,6 +41,8 @@ from xttir.interp.ptx.schedules import Merged, Schedule
 from xttir.interp.ptx.step import Task
 from xttir.interp.ptx.values import Pending, chain, settle
 
+OUTLIVES = frozenset({"cp.async"})
+"""Engines whose operations may be under way when their block ends."""
 MAX_STEPS = 20_000_000
 """Blocks entered; more is an endless loop."""
 BATCH_LANES = 1 << 16
@@ -83,6 +86,9 @@ class Executor(Names):
         self.versions: dict[str, int] = dict.fromkeys(("", "mbarrier", "named", "cluster"), 0)
         self.schedule: Schedule = schedule or Merged()
         self.schedule.executor = self
+        if self.schedule.delays and not self.tracing:
+            ranks, shared = self.geometry.ranks, self.memory.shared
+            self.memory.delays = Delays(lanes, self.threads_per_cta, ranks, shared)
         self.waiting: dict[Any, Group] = {}
         self.gathering: dict[Any, Group] = {}
         self.tasks: list[tuple[Task, ActualStep]] = []
@@ -113,7 +119,18 @@ class Executor(Names):
 
     def _recover(self) -> bool:
         """Nothing can run: wake what may go on, perform what is in flight, start more blocks."""
-        return self.wake() or self.schedule.release() or self.admit() or converge.force(self)
+        if self.wake() or self.schedule.release() or self._seen() or self.admit():
+            return True
+        return converge.force(self)
+
+    def _seen(self) -> bool:
+        """Let everybody see all stores: they do not take for ever."""
+        delays = self.memory.delays
+        if delays is None or not delays.blocks.flush():
+            return False
+        self.memory.version += 1
+        self.memory.global_version += 1
+        return self.wake()
 
     def admit(self) -> bool:
         """Start the next batch of clusters; False when there are none left."""
@@ -217,7 +234,7 @@ class Executor(Names):
         step = ActualStep(self, group, do, rows)
         if maybe:
             step.maybe = step.doubtful = True
-        self.memory.report = step.report
+        self.memory.report, self.memory.lanes = step.report, step.lanes
         do.meaning(step)  # type: ignore[arg-type]
         if step.ready is not None:
             return self._wait(group, step)
@@ -439,6 +456,11 @@ class Executor(Names):
     def end(self, lanes: np.ndarray, index: int, silent: bool = False) -> None:
         self.alive[lanes] = False
         self.exits += 1
+        if not self.tracing:
+            blocks = np.unique(lanes // self.threads_per_cta)
+            alive = self.alive.reshape(-1, self.threads_per_cta)[blocks].any(axis=1)
+            self.memory.ended[blocks] = ~alive
+            self.memory.any_ended |= not alive.all()
         if not silent:
             self.emit(Exit(index, lanes))
         self.barriers.exited(lanes)
@@ -471,6 +493,8 @@ class Executor(Names):
             self.events.append(event)
         else:
             self.schedule.happened(event)
+            if self.memory.delays is not None:
+                self.memory.delays.happened(event)
         return index
 
     def submit(self, task: Task, step: ActualStep) -> None:
@@ -478,6 +502,8 @@ class Executor(Names):
             self.perform(task, step)
         else:
             self.tasks.append((task, step))
+            if self.memory.delays is not None:
+                self.memory.delays.issued[id(task)] = self.memory.delays.clock
             self.schedule.in_flight(task, step)
 
     def count_early(self, task: Task, step: ActualStep) -> None:
@@ -503,11 +529,16 @@ class Executor(Names):
             step = next((s for t, s in self.tasks if t is task), None)
         if step is not None:
             self.tasks = [pair for pair in self.tasks if pair[0] is not task]
-            report, self.memory.report = self.memory.report, step.report
+            report, lanes = self.memory.report, self.memory.lanes
+            self.memory.report, self.memory.lanes = step.report, step.lanes
             self.already = self.counted.pop(id(task), None)
+            self.memory.outlives = getattr(task.event, "engine", "") in OUTLIVES
+            delays = self.memory.delays
+            if delays is not None:
+                delays.until = delays.issued.pop(id(task), delays.clock)
             task.perform()
-            self.already = None
-            self.memory.report = report
+            self.already, self.memory.outlives = None, False
+            self.memory.report, self.memory.lanes = report, lanes
         else:
             task.perform()
         self.bump("")

@@ -23,6 +23,7 @@ from xttir.interp.ptx.memory import (
     footprint,
     shared_place,
 )
+from xttir.interp.ptx.overlay import read_back, stored
 from xttir.interp.ptx.values import Partial, partial, take
 from xttir.interp.ptx_scalar import width_of
 
@@ -202,12 +203,14 @@ def _read_param(step: ActualStep, offset: np.ndarray, size: int, parts: int) -> 
     return raw[:, 0] if parts == 1 else raw
 
 
-def write(step: ActualStep, place: Place, size: int, parts: int, value: Any) -> None:
+def write(
+    step: ActualStep, place: Place, size: int, parts: int, value: Any, weak: bool = False
+) -> None:
     memory = step.executor.memory
     if place.space == "param":
         raise step.unsupported("a store to a kernel's parameters")
     if size * parts <= 16:
-        memory.write(place.space, place.address, size, parts, value, place.block)
+        memory.write(place.space, place.address, size, parts, value, place.block, weak=weak)
         return
     each = 16 // size
     for k in range(parts // each):
@@ -219,7 +222,8 @@ def write(step: ActualStep, place: Place, size: int, parts: int, value: Any) -> 
                 if isinstance(value, Partial)
                 else value[:, span]
             )
-        memory.write(place.space, place.address + 16 * k, size, each, piece, place.block)
+        address = place.address + 16 * k
+        memory.write(place.space, address, size, each, piece, place.block, weak=weak)
 
 
 def print_of(step: ActualStep, place: Place, mode: Mode, size: int) -> Footprint:
@@ -246,7 +250,11 @@ def load(step: ActualStep) -> None:
     found = places(step, operand, form.space, form.total)
     values = []
     for place in found:
-        values.append(read(step, place, form.size, form.parts))
+        value = read(step, place, form.size, form.parts)
+        if step.group.way is not None and value.__class__ is not np.ndarray:
+            lanes = _lanes(step, place)
+            value = read_back(step.group.way, place, lanes, form.size, form.parts, value)
+        values.append(value)
         if isinstance(place.space, Space) and form.space != "const":
             _emit_load(step, place, form)
     value = values[0] if found[0].rows is None else _together(step, found, values)
@@ -304,8 +312,9 @@ def store(step: ActualStep) -> None:
     for place in places(step, operand, form.space, form.total):
         mine = value if place.rows is None else take(value, place.rows)
         if step.maybe and step.tracing:
+            stored(step, place, form.size, form.parts, mine)
             mine = UNKNOWN
-        write(step, place, form.size, form.parts, mine)
+        write(step, place, form.size, form.parts, mine, form.sem is Sem.WEAK)
         if isinstance(place.space, Space):
             _emit_store(step, place, form, step.tracing and _equal(place, mine, form.total))
 

@@ -35,6 +35,8 @@ def _places(step: ActualStep) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if step.executor.geometry.ranks == 1:
         block = step.rows_cta
     index = _barriers(step).place(offset, block, step.fault)
+    if step.memory.any_ended:
+        step.memory.check_ended(np.where(offset >= 0, block, -1), step.report)
     return offset, block, np.broadcast_to(index, (step.n,))
 
 

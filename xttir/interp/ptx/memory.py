@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from xttir.analyses.events import Footprint, Mode, Space
-from xttir.diagnostics import Kind
+from xttir.analyses.events import Footprint, Mode, Proxy, Space
+from xttir.diagnostics import Kind, Policy
+from xttir.interp.ptx.delays import Delays
 from xttir.interp.ptx.geometry import SHARED_BITS
 from xttir.interp.ptx.instruction import UNKNOWN
 from xttir.interp.ptx.values import partial
@@ -110,6 +111,15 @@ class LaunchMemory:
         self.param = Region("parameters", PARAM_WINDOW, 0, KNOWN)
         self.shared_bytes = shared_bytes
         self.local_bytes = local_bytes
+        self.delays: Delays | None = None
+        """Stores that are not seen everywhere yet, in schedules that have such."""
+        self.lanes = np.zeros(1, np.int32)
+        """Of the instruction that is being executed."""
+        self.ended = np.zeros(ctas, bool)
+        """Blocks whose threads have all ended, and their shared memory with them."""
+        self.any_ended = False
+        self.outlives = False
+        """What is being executed may still be under way when its block ends."""
         self.version = 0
         self.global_version = 0
         """Count stores and atomics: what somebody may be waiting for (anywhere; in global memory)."""
@@ -166,12 +176,22 @@ class LaunchMemory:
         else:
             good = address.min() >= 0 and address.max() <= limit - size
         offset = address if cta is None else address + cta.astype(np.int64) * region.row
+        if self.any_ended and cta is not None and region is self.shared:
+            self.check_ended(np.where(address >= 0, cta, -1), self.report)
         if good:
             return [(region, offset, None)]
         which = (address >= 0) & (address <= limit - size)
         self._outside(region.name, address, which, size, limit)
         which = np.broadcast_to(which, offset.shape)
         return [(region, np.where(which, offset, 0), which)] if which.any() else []
+
+    def check_ended(self, cta: np.ndarray, report: Report) -> None:
+        """Report what goes to memory of blocks that have ended. Negative blocks are none."""
+        if self.outlives:
+            return
+        late = cta[(cta >= 0) & self.ended[cta]]
+        if late.size:
+            report(Kind.LIFETIME, f"to shared memory of block {int(late.flat[0])}, which has ended")
 
     def _limit(self, space: Space | str, region: Region) -> int:
         """Bytes of a row that may be accessed."""
@@ -259,6 +279,7 @@ class LaunchMemory:
         size: int,
         parts: int = 1,
         cta: np.ndarray | None = None,
+        proxy: Proxy = Proxy.GENERIC,
     ) -> Any:
         """Values of `parts` elements of `size` bytes each at aligned addresses (n,) or (1,).
 
@@ -268,13 +289,15 @@ class LaunchMemory:
         places = self.locate(space, address, total, cta)
         if len(places) == 1 and places[0][2] is None:
             region, offset, _ = places[0]
-            return self._read(region, offset, size, parts, total)
+            value = self._read(region, offset, size, parts, total)
+            return self._as_seen(region, offset, total, value, proxy)
         shape = np.broadcast_shapes(address.shape, (1,) if cta is None else cta.shape)
         data = np.zeros(shape if parts == 1 else (*shape, parts), f"u{size}")
         known = np.ones(shape, bool)
         for region, offset, which in places:
             assert which is not None
             value = self._read(region, offset[which], size, parts, total)
+            value = self._as_seen(region, offset[which], total, value, proxy)
             if value is UNKNOWN:
                 known[which] = False
             elif isinstance(value, np.ndarray):
@@ -282,6 +305,13 @@ class LaunchMemory:
             else:
                 data[which], known[which] = value.data, value.known
         return partial(data, known)
+
+    def _as_seen(
+        self, region: Region, offset: np.ndarray, total: int, value: Any, proxy: Proxy
+    ) -> Any:
+        if self.delays is None or region is self.local or not isinstance(value, np.ndarray):
+            return value
+        return self.delays.loaded(region, offset, total, value, proxy, self.lanes)
 
     def _read(self, region: Region, offset: np.ndarray, size: int, parts: int, total: int) -> Any:
         index = offset // total if total > 1 else offset
@@ -324,9 +354,10 @@ class LaunchMemory:
                 rows = None
         if region.row:
             at %= region.row
-        self.report(
-            Kind.UNINITIALIZED, f"reads byte {at} of {name}, which nobody has written", rows
-        )
+        # Compilers copy parts of local arrays that are never used; only the letter forbids it.
+        policy = Policy.STRICT if region.name == "local memory" else Policy.ANY
+        message = f"reads byte {at} of {name}, which nobody has written"
+        self.report(Kind.UNINITIALIZED, message, rows, policy=policy)
 
     def write(
         self,
@@ -336,8 +367,11 @@ class LaunchMemory:
         parts: int,
         value: Any,
         cta: np.ndarray | None = None,
+        proxy: Proxy = Proxy.GENERIC,
+        weak: bool = False,
     ) -> None:
-        """Put raw bits (as `read` gives them) at aligned addresses; later lanes win."""
+        """Put raw bits (as `read` gives them) at aligned addresses; later lanes win. `weak`: a
+        store that other blocks need not see before a release."""
         total = size * parts
         self.version += 1
         if space == Space.GLOBAL:
@@ -347,6 +381,8 @@ class LaunchMemory:
                 offset, value_ = offset[which], _select(value, which)
             else:
                 value_ = value
+            if self.delays is not None and region is not self.local and offset.size:
+                self.delays.storing(region, offset, total, proxy, weak, self.lanes)
             self._write(region, offset, size, parts, total, value_)
 
     def _write(
@@ -390,7 +426,9 @@ class LaunchMemory:
         parts = grain // 8 if grain == 16 else 1
         width = 8 if grain == 16 else grain
         rows = None if cta is None else np.repeat(cta, size // grain)
-        value = self.read(footprint.space, address, width, parts, rows) if where.size else address
+        value: Any = address
+        if where.size:
+            value = self.read(footprint.space, address, width, parts, rows, footprint.proxy)
         if not isinstance(value, np.ndarray):
             return UNKNOWN
         data = np.ascontiguousarray(value).view(np.uint8).reshape(-1)[: where.size * size]
@@ -458,7 +496,8 @@ class LaunchMemory:
             raw = full[live].reshape(-1).view(f"u{width}")
             if parts > 1:
                 raw = raw.reshape(-1, parts)
-        self.write(footprint.space, address[live].reshape(-1), width, parts, raw, cta)
+        where = address[live].reshape(-1)
+        self.write(footprint.space, where, width, parts, raw, cta, footprint.proxy)
 
     def _blur(self, footprint: Footprint, starts: np.ndarray, size: int) -> bool:
         """Make the bytes of shared memory unknown, if they are long pieces, alike in all blocks."""

@@ -42,6 +42,8 @@ def run(
     order = schedule if isinstance(schedule, Schedule) else schedule_of(schedule)
     executor = Executor(plan_of(module, launch.entry), launch, before, order)
     executor.run()
+    if not executor.blocked:
+        report_leaks(executor)
     faults = [*executor.faults.values(), *deadlocks(executor)]
     return Result(_tensors(executor), faults, executor.blocked, list(executor.assumptions))
 
@@ -52,6 +54,17 @@ def _tensors(executor: Executor) -> dict[str, np.ndarray]:
         region = executor.memory.region_at(executor.contents.tensors[name])
         out[name] = region.data()[: spec.size].copy().view(spec.dtype.numpy)
     return out
+
+
+def report_leaks(executor: Executor) -> None:
+    """A fault for tensor memory that nobody has freed."""
+    memory = executor.state.get("tensor memory")
+    found: dict[tuple[int, int], list[int]] = {}
+    for (_, base), (ins, lane) in ({} if memory is None else memory.origin).items():
+        found.setdefault((ins, base), []).append(lane)
+    for (ins, base), lanes in found.items():
+        message = f"tensor memory from column {base} is never freed"
+        executor.fault(Kind.LIFETIME, message, ins, np.sort(lanes))
 
 
 def deadlocks(executor: Executor) -> list[Fault]:

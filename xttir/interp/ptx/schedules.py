@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xttir.analyses.events import AsyncOp, ByBytes, Event
+from xttir.analyses.events import AsyncOp, ByBytes, ClusterBarrier, Event
 from xttir.diagnostics import InputError
 from xttir.interp.ptx.step import Task
 
@@ -30,6 +30,8 @@ class Schedule:
 
     interleaves = False
     """Asked after every instruction with an effect (`after`)."""
+    delays = False
+    """Stores are seen by the async proxy and by other blocks as late as can be."""
     peeks_false = False
     """A try_wait that is tried once says False, as in a trace."""
     executor: Executor
@@ -170,11 +172,13 @@ def _signals(task: Task) -> bool:
 
 
 class Random(_Warps):
-    """Any warp may run at any event, any operation may be performed between two."""
+    """Any warp may run at any event, any operation may be performed between two; with odd seeds
+    stores are seen late."""
 
     def __init__(self, seed: int):
         super().__init__()
         self.random = random.Random(seed)
+        self.delays = seed % 2 == 1
 
     def pick(self) -> Group | None:
         executor = self.executor
@@ -210,7 +214,31 @@ class Random(_Warps):
 class Adversarial(_Warps):
     """A warp runs as far as it can before another one does, the last one first. Operations are
     performed when nothing else can happen, the last one first and what nobody can be waiting for
-    after all others; some of their bytes are counted before they are there."""
+    after all others; some of their bytes are counted before they are there, and stores are seen
+    late. After a cluster barrier the last block goes first, as far as to its end."""
+
+    delays = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.together = False
+
+    def pick(self) -> Group | None:
+        if self.executor.geometry.ranks > 1 and len(self.runnable) > 1:
+            last = max(range(len(self.runnable)), key=lambda n: self.runnable[n].lanes[0])
+            return self.runnable.pop(last)
+        return super().pick()
+
+    def happened(self, event: Event) -> None:
+        self.together |= isinstance(event, ClusterBarrier)
+
+    def after(self, group: Group) -> Group | None:
+        if not self.together:
+            return group
+        self.together = False
+        self.push(group)
+        self.executor.wake()
+        return None
 
     def in_flight(self, task: Task, step: ActualStep) -> None:
         self.executor.count_early(task, step)
@@ -228,6 +256,7 @@ class Witness(_Warps):
     def __init__(self, schedule: dict[str, Any]):
         super().__init__()
         self.steps = checked_steps(schedule)
+        self.delays = schedule.get("stale") is True
         self.at = 0
         self.wanted: set[tuple[int, int]] = set()
         self.named: dict[tuple[int, int], Task] = {}

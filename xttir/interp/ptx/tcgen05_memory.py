@@ -79,6 +79,8 @@ def alloc(step: Step) -> None:
     for (base,), which in variants([bases], group.count):
         memory.allocate(group.cta[which], base, columns)
         lanes = _lanes(step, group, which)
+        for cta, lane in zip(group.cta[which].tolist(), lanes[::32].tolist(), strict=True):
+            memory.origin[cta, int(base)] = (ins.index, lane)
         step.emit(TensorAlloc(ins.index, lanes, base, columns, number))
         first = np.arange(lanes.size) % 32 == 0
         starts = np.where(first, offset if offset.shape[0] == 1 else offset[_rows(which)], -1)

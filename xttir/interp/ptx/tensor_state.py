@@ -35,6 +35,8 @@ class TensorMemory:
         self.written = np.zeros((ctas, COLUMNS, 2), np.uint64)
         self.relinquished = np.zeros(ctas, bool)
         self.last_size = np.full(ctas, COLUMNS, np.int16)
+        self.origin: dict[tuple[int, int], tuple[int, int]] = {}
+        """By block and first column of what is allocated: (instruction, lane) of the allocation."""
         self.good: set[Any] = set()
         """Accesses that were found to be right; cells are not forgotten until memory is freed."""
         self.cells = np.zeros((ctas, LANES, COLUMNS), np.uint32) if running else None
@@ -54,6 +56,8 @@ class TensorMemory:
 
     def release(self, ctas: np.ndarray, base: int, columns: int) -> None:
         self.owner[ctas, base : base + columns] = FREED
+        for cta in ctas.tolist():
+            self.origin.pop((cta, base), None)
         self.good.clear()
 
     # Accesses -------------------------------------------------------------------------------------
