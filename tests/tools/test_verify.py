@@ -92,6 +92,17 @@ def test_explain(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "barrier 0" in capsys.readouterr().err
 
 
+def test_explain_two_lines(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["reverse.ptx", "--launch", "reverse.json"]
+    for flag in (["--explain", "29:38"], ["--explain=4:7"]):
+        assert cli.main(["verify", *flag, *words]) == 0
+        text = capsys.readouterr().err
+        assert "bar.sync at line 31 (reverse.cu:5) meets thread" in text
+    assert cli.main(["verify", "--explain", "29:37", "racy.ptx", *words[1:]]) == 1
+    assert "nothing orders them" in capsys.readouterr().err
+    assert cli.main(["verify", "--explain=2:", *words]) == 2
+
+
 def test_sarif(folder: Path) -> None:
     words = ["racy.ptx", "--launch", "reverse.json"]
     assert cli.main(["verify", "--format", "sarif", "-o", "out.sarif", *words]) == 1

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from xttir.analyses import events as ev
@@ -19,6 +20,7 @@ from xttir.analyses.faults import Reporter, blocked_fault, far_fault
 from xttir.analyses.grid import Grid, all_places, far_conflicts, near_places, survey
 from xttir.analyses.happens_before import Order
 from xttir.analyses.layout import Layout, lay_out
+from xttir.analyses.paths import Lines, explain_pair
 from xttir.analyses.project import Blocks, clusters, project
 from xttir.analyses.unused import Used
 from xttir.analyses.wording import Words
@@ -37,17 +39,21 @@ class Report:
     assumptions: list[str]
     unknown: list[str]
     explanation: list[Explanation] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    """What orders the pair of lines asked for."""
     stats: dict[str, Any] = field(default_factory=dict)
 
     def explain(self) -> Iterator[str]:
         """Paragraphs for a reader: roles, barriers and their phases, an ordered pair."""
+        yield from self.paths
         for entry in self.explanation:
             yield from entry.paragraphs()
 
 
-def verify_trace(trace: Trace, *, strict: bool = False) -> Report:
+def verify_trace(trace: Trace, *, strict: bool = False, pair: Lines | None = None) -> Report:
     """The verdict on all schedules of the events of `trace`. `strict`: what only the letter of the
-    rules forbids counts as a fault (it is listed in any case, with policy `strict`)."""
+    rules forbids counts as a fault (it is listed in any case, with policy `strict`). `pair`: two
+    lines, of PTX or source; `Report.paths` says what orders accesses made from them."""
     words = Words(trace)
     faults: list[Fault] = list(trace.faults)
     assumptions, unknown = list(trace.assumptions), []
@@ -79,6 +85,14 @@ def verify_trace(trace: Trace, *, strict: bool = False) -> Report:
             stats["chains"] = max(stats["chains"], order.chains.count)
             if number == 0:
                 report.explanation.append(explained(order, len(alike.members)))
+            if pair is not None and not report.paths:
+                layout = partial(lay_out, places=places, local=number == 0)
+                report.paths += explain_pair(blocks, layout, pair)
+    if pair is not None and not report.paths:
+        report.paths.append(
+            f"no two accesses of one cluster from lines {pair[0]} and {pair[1]} touch the same "
+            "memory with one of them writing"
+        )
     if grid.any_far:
         _between_clusters(trace, grid, report, words)
     report.faults = _distinct(faults)

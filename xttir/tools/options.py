@@ -7,6 +7,7 @@ the ini key `xttir_grid_order` under pytest all mean the same and are checked by
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from xttir.policy import CHECKS, GRID_ORDERS, RunPolicy
 
 COMPUTE_CAPABILITIES = (80, 90, 100)
+_LINES = r"[1-9]\d*:[1-9]\d*"
 FORMATS = ("text", "json", "sarif")
 
 
@@ -36,6 +38,8 @@ class Option:
     flag: bool = False
     short: str = ""
     policy: str = ""
+    optional: str = ""
+    """Of a flag: a value that it may take, as a regular expression."""
 
     @property
     def env(self) -> str:
@@ -67,6 +71,16 @@ def _number(low: int) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _explain(text: str) -> bool | tuple[int, int]:
+    if re.fullmatch(_LINES, text):
+        first, second = map(int, text.split(":"))
+        return first, second
+    try:
+        return _boolean(text)
+    except ValueError:
+        raise ValueError(f"'{text}' is not LINE:LINE") from None
 
 
 def _checks(text: str) -> frozenset[str]:
@@ -181,9 +195,12 @@ VERIFY_OPTIONS: tuple[Option, ...] = (
     Option(
         "explain",
         False,
-        "print the phases of every barrier, the roles of threads and what orders accesses",
-        _boolean,
+        "print the phases of every barrier and the roles of threads; with LINE:LINE also what "
+        "orders two accesses from these lines of the PTX (or the source)",
+        _explain,
+        "[LINE:LINE]",
         flag=True,
+        optional=_LINES,
     ),
     Option("witness", "", "write a schedule that shows each fault into DIR", str, "DIR"),
     Option(
@@ -270,9 +287,11 @@ def split(
         if option is None:
             raise UsageError(f"unknown option '{flag}'" + near(flag, [*by_flag, "--help"]))
         if option.flag:
-            if equals:
+            if option.optional and not equals and rest and re.fullmatch(option.optional, rest[0]):
+                equals, text = "=", rest.pop(0)
+            if equals and not option.optional:
                 raise UsageError(f"{flag} takes no value")
-            values[option.key] = True
+            values[option.key] = checked(option, text, flag) if equals else True
             continue
         if not equals:
             if not rest:

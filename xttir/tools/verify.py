@@ -32,7 +32,8 @@ class Settings:
     """What the options say. `witness`, `dump`: folders to write to, "" for none."""
 
     strict: bool = False
-    explain: bool = False
+    explain: bool | tuple[int, int] = False
+    """Two lines: what orders accesses from them, too."""
     confirm: bool = False
     witness: str = ""
     dump: str = ""
@@ -180,7 +181,9 @@ class Verifier:
         try:
             found = trace(module, launch)
             places.texts = {s.locations[0].line: s.text for s in found.instructions if s.locations}
-            result = verify_trace(found, strict=self.settings.strict)
+            explain = self.settings.explain
+            pair = explain if isinstance(explain, tuple) else None
+            result = verify_trace(found, strict=self.settings.strict, pair=pair)
             report.assume(scope(launch))
             report.assume(result.assumptions)
             report.assume(choices(found.instructions, strict=self.settings.strict))
@@ -211,9 +214,12 @@ class Verifier:
         self, fault: Fault, outcome: Outcome, command: str, confirmation: Confirmation
     ) -> Fault:
         """The fault, with its schedule in a file and the command that replays it."""
-        if not fault.witness.get("steps"):
+        from xttir.analyses.witness import schedule_in
+
+        schedule = schedule_in(fault.witness)
+        if not schedule:
             return fault
-        if self.settings.confirm and not fault.confirmed and confirmation.shows(fault.witness):
+        if self.settings.confirm and not fault.confirmed and confirmation.shows(schedule):
             notes = (*fault.notes, "seen when run along the schedule of the witness")
             fault = replace(fault, confirmed=True, notes=notes)
         if not self.settings.witness or not command:
@@ -223,7 +229,7 @@ class Verifier:
         path = Path(self.settings.witness) / name
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps({"steps": fault.witness["steps"]}) + "\n")
+            path.write_text(json.dumps(schedule) + "\n")
         except OSError as error:
             what = f"cannot write the witness: {error.strerror or error}"
             raise InputError(what, Location(str(path))) from error
