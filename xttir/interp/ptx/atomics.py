@@ -15,6 +15,7 @@ from xttir.analyses.events import Access, Mode, Scope, Sem, Space
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Mem, Sink, meaning
 from xttir.interp.ptx.load_store import SCOPES, SEMS, Place, places, print_of
+from xttir.interp.ptx.overlay import stored
 from xttir.interp.ptx.values import Partial, partial, take
 from xttir.interp.ptx_scalar import decode, encode, width_of
 
@@ -162,6 +163,7 @@ def _at(step: ActualStep, place: Place, values: list[Any], form: Any) -> Any:
     unknown = before is UNKNOWN or any(v.__class__ is not np.ndarray for v in values)
     changed = None
     if unknown or (step.maybe and step.tracing):
+        stored(step, place, size, parts, UNKNOWN)
         memory.write(place.space, address, size, parts, UNKNOWN, block)
         result: Any = UNKNOWN
     else:

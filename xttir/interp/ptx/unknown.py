@@ -14,6 +14,7 @@ from xttir.diagnostics import Unsupported
 from xttir.interp.ptx import cfg
 from xttir.interp.ptx.group import Group, merge
 from xttir.interp.ptx.instruction import UNKNOWN
+from xttir.interp.ptx.overlay import Overlay
 from xttir.interp.ptx.values import Partial, either
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class Way:
         self.join = fork.join
         self.arrived: list[Group] = []
         self.missing = fork.lanes.size
+        self.overlay = Overlay()
 
     def arrive(self, executor: Executor, group: Group) -> Group | None:
         """A group has come to the join; what goes on from there, when all have."""
