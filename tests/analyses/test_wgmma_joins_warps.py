@@ -47,3 +47,26 @@ def test_verdicts_agree(what: str, fence: bool, barrier: bool):
     warps = [list(range(32 * w, 32 * w + 32)) for w in range(4)]
     assert (explore(trace, warps).kinds == {Kind.PROXY}) is wrong
     assert (verify_trace(trace).verdict is Verdict.FAULT) is wrong
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_one_thread_gives_a_stage_back_for_the_warpgroup(complete: bool):
+    """A complete wgmma was issued by all four warps, so that all have left their waits before it."""
+    k = Kernel(threads=160)
+    source, x = k.tensor("source", 2048), k.shared("x", 2048)
+    full, empty = k.barrier("full"), k.barrier("empty")
+    group, one, producer = k.agent(range(128)), k.agent(0), k.agent(128)
+    producer.init(full, 1)
+    producer.init(empty, 1)
+    k.everybody().sync()
+    for phase in range(3):
+        if phase:
+            producer.wait(empty, phase - 1)
+        producer.arrive(full, expect=2048)
+        producer.copy(x, source, full)
+        group.wait(full, phase)
+        group.wgmma(x)
+        group.commit_group("wgmma")
+        group.wait_group(0 if complete else 1, "wgmma")
+        one.arrive(empty)
+    assert (verify_trace(k.trace()).verdict is Verdict.VERIFIED) is complete

@@ -20,6 +20,7 @@ from xttir.analyses.classes import Cast
 from xttir.analyses.engines import End
 from xttir.analyses.events import Mode, Proxy, Scope, Sem, Space
 from xttir.analyses.layout import Layout
+from xttir.analyses.named_barriers import WARP
 from xttir.analyses.project import Blocks, View
 from xttir.analyses.races import Rows
 from xttir.analyses.records import Nature, Record
@@ -33,6 +34,8 @@ class Order(Barriers):
 
     def __init__(self, blocks: Blocks, layout: Callable[[Blocks], Layout]):
         super().__init__(blocks, layout)
+        self._began: dict[tuple[int, int], np.ndarray] = {}
+        """By chain and value of an operation of several warps: its clock, in time."""
         self._handlers: dict[type, Callable[[View, Any, Cast], None]] = {
             ev.Access: self.access,
             ev.AsyncOp: self.asynchronous,
@@ -65,6 +68,7 @@ class Order(Barriers):
                 handler(view, view.event, self.classes.cast(view))
         self.lifetimes.finish(complete=not self.blocks.trace.blocked)
         self.certifier.finish()
+        self.unattended()
         return self
 
     # Accesses ---------------------------------------------------------------------------------
@@ -97,6 +101,10 @@ class Order(Barriers):
         else:
             columns = {}
             ends = self.engines.issue(event, cast, rep)
+            if event.unit > WARP and rows.tables is not None:
+                began = rows.tables[self.clocks.levels.happens]
+                for i, end in enumerate(zip(*(e.tolist() for e in ends["all"]), strict=True)):
+                    self._began[end] = began[i]
         issued = (rep, self.clocks.epoch[rep])
         over = columns[min(columns)] if columns else ends["all"]
         self.operations[self.at] = (lanes, actor, over[0], over[1])
@@ -167,9 +175,16 @@ class Order(Barriers):
         self.engines.commit_group(event, cast)
 
     def group_wait(self, view: View, event: ev.GroupWait, cast: Cast) -> None:
+        known = list(self.engines.wait_group(event, cast))
         if event.engine == "wgmma":
             self.meet_in_time(cast)
-        self.know(self.engines.wait_group(event, cast))
+            # What is complete has been issued by all warps of the warpgroup.
+            now = self.clocks.table[self.clocks.levels.happens]
+            for rep, chain, value in known:
+                began = self._began.get((chain, value))
+                if began is not None:
+                    np.maximum(now[rep], began, out=now[rep])
+        self.know(known)
 
     def tensor_wait(self, view: View, event: ev.TensorWait, cast: Cast) -> None:
         self.meet_in_time(cast)
