@@ -72,6 +72,26 @@ def test_ring():
     check(lambda k, right: ring(k, 2, 5, empty_wait=right), 64, Kind.PHASE)
 
 
+def test_a_named_barrier_that_nobody_waits_at():
+    def build(k: Kernel, right: bool) -> None:
+        k.agent(range(32)).sync(1, 64, kind="arrive")
+        k.agent(range(32, 64)).sync(1, 64, kind="sync" if right else "arrive")
+
+    check(build, 64, Kind.MISUSE)
+
+
+def test_arrivals_that_are_left_over():
+    """The last round of a ring: the consumer gives back a buffer that nobody asks for."""
+    k = Kernel(threads=64)
+    for _ in range(2):
+        k.agent(range(32)).sync(1, 64, kind="arrive")
+        k.agent(range(32, 64)).sync(1, 64)
+        k.agent(range(32, 64)).sync(2, 64, kind="arrive")
+        k.agent(range(32)).sync(2, 64)
+    k.agent(range(32, 64)).sync(3, 64, kind="arrive")
+    assert verify_trace(k.trace()).verdict is Verdict.VERIFIED
+
+
 def test_announcement_after_the_last_arrival():
     def build(k: Kernel, right: bool) -> None:
         full, x, g = k.barrier("full"), k.shared("x", 64), k.tensor("g", 64)

@@ -54,6 +54,16 @@ class Barriers(Mbarriers):
         self._met[generation] = message if old is None else np.maximum(old, message)
         clocks.bump(cast.reps, part.view)
 
+    def unattended(self) -> None:
+        """Generations that are over though nobody waits for them: a wait is lacking, or the
+        arrivals are; whoever waits next is one generation late."""
+        for generation in self.met.generations:
+            if generation.full and not any(part.waits for part in generation.parts):
+                rep = int(self.classes.make(generation.parts[-1].lanes).first[0])
+                parts = generation.parts
+                other = parts[0] if len(parts) > 1 else None
+                self._meeting("nobody", generation, parts[-1], other, rep)
+
     def _meeting(
         self, what: str, generation: Generation, part: Part, other: Part | None, rep: int
     ) -> None:

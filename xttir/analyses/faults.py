@@ -286,6 +286,12 @@ class Reporter:
                 other = self.blocks.views[p.view]
                 role = f"{self.words.operation(other.event.ins)} of the use before"
                 places += self.words.places(other.event.ins, role)
+        elif m.what == "nobody":
+            message = f"nobody waits for use {g.index} of barrier {g.id}: all {g.count} arrive"
+            kind = Kind.MISUSE
+            if m.other is not None:
+                other = self.blocks.views[m.other.view]
+                places += self.words.places(other.event.ins, self.words.operation(other.event.ins))
         else:
             assert m.other is not None
             other = self.blocks.views[m.other.view]

@@ -69,6 +69,7 @@ class Order(Barriers):
         self.lifetimes.finish(complete=not self.blocks.trace.blocked)
         self.certifier.finish()
         self.unattended()
+        self.unattended()
         return self
 
     # Accesses ---------------------------------------------------------------------------------

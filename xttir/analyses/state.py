@@ -36,7 +36,7 @@ class Published:
 @dataclass(slots=True)
 class MeetingFault:
     """A named barrier out of step. `what`: "early" (arrives before the generation before is
-    over), "counts" (participants give different counts), "over"."""
+    over), "counts" (participants give different counts), "nobody" (all arrive, none waits)."""
 
     what: str
     generation: Generation
