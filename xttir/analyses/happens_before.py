@@ -69,7 +69,6 @@ class Order(Barriers):
         self.lifetimes.finish(complete=not self.blocks.trace.blocked)
         self.certifier.finish()
         self.unattended()
-        self.unattended()
         return self
 
     # Accesses ---------------------------------------------------------------------------------
