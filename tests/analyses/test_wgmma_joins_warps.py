@@ -51,7 +51,7 @@ def test_verdicts_agree(what: str, fence: bool, barrier: bool):
 
 @pytest.mark.parametrize("complete", [True, False])
 def test_one_thread_gives_a_stage_back_for_the_warpgroup(complete: bool):
-    """A complete wgmma was issued by all four warps, so that all have left their waits before it."""
+    """A complete wgmma was issued by all four warps: they have left their waits."""
     k = Kernel(threads=160)
     source, x = k.tensor("source", 2048), k.shared("x", 2048)
     full, empty = k.barrier("full"), k.barrier("empty")
