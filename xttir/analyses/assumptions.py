@@ -56,6 +56,15 @@ CHOICES: tuple[Choice, ...] = (
         practice=True,
     ),
     _choice(
+        r"griddepcontrol\.wait",
+        "grids that this one depends on are over, and their writes visible, when "
+        "griddepcontrol.wait returns; nothing before it reads what they write",
+    ),
+    _choice(
+        r"griddepcontrol\.launch_dependents",
+        "grids that depend on this one touch what it touches only after their griddepcontrol.wait",
+    ),
+    _choice(
         r"tcgen05\.commit",
         "arrivals of tcgen05.commit happen in the order of the commits of a thread",
     ),

@@ -9,7 +9,7 @@ another one shares its table. Rules: PTX ISA 9.1, sections 8.9 and 9.7.13; 9.7.1
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,7 +25,8 @@ class Levels:
     `ready`: as `visible`, with fence.mbarrier_init and relaxed cluster arrivals. For inits.
     `shared_fenced`, `global_fenced`: `visible`, with a proxy fence after the access on the way.
     `writer_fenced`: the fence stands in the writing thread.
-    `map_released`, `map_fenced`: half of, and the whole of the two tensor map fences.
+    `map_released`: half of the two tensor map fences; the whole of them, by the number of the map
+    that the second one names: `maps`.
     `tensor`: `visible`, or relaxed with tcgen05 fences. `tensor_strict`: with both tcgen05 fences.
     `perhaps`: `visible`, with value-passing edges that hold in this schedule only.
     """
@@ -38,11 +39,13 @@ class Levels:
     global_fenced: int = 1
     writer_fenced: int = 1
     map_released: int = 1
-    map_fenced: int = 1
+    maps: tuple[int, ...] = ()
     tensor: int = 1
     tensor_strict: int = 1
     perhaps: int = 1
     count: int = 2
+    map_numbers: dict[int, set[int]] = field(default_factory=dict)
+    """By address of a map that an acquire names: its numbers."""
 
     @classmethod
     def needed(
@@ -50,11 +53,12 @@ class Levels:
         remote: bool,
         cluster_barrier: bool,
         proxies: bool,
-        tensor_maps: bool,
+        tensor_maps: int,
         tensor_memory: bool,
         values: bool,
     ) -> Levels:
-        """The tables that a trace with these features needs."""
+        """The tables that a trace with these features needs. `tensor_maps`: how many of them are
+        named by fences; -1: no access needs one."""
         levels = cls()
 
         def table() -> int:
@@ -69,9 +73,9 @@ class Levels:
             levels.shared_fenced = table()
             levels.global_fenced = table()
             levels.writer_fenced = table()
-        if tensor_maps:
+        if tensor_maps >= 0:
             levels.map_released = table()
-            levels.map_fenced = table()
+            levels.maps = tuple(table() for _ in range(tensor_maps))
         if tensor_memory:
             levels.tensor = table()
             levels.tensor_strict = table()
@@ -83,7 +87,7 @@ class Levels:
     def own(self) -> np.ndarray:
         """Tables in which a thread's own earlier events are before."""
         fenced = {self.shared_fenced, self.global_fenced, self.writer_fenced}
-        fenced |= {self.map_released, self.map_fenced}
+        fenced |= {self.map_released, *self.maps}
         own = set(range(self.count)) - fenced | {self.happens, self.visible}
         return np.array(sorted(own))
 
@@ -236,10 +240,10 @@ class Clocks:
         visible = self.table[self.levels.visible, pick]
         self.table[level, pick] = np.maximum(self.table[level, pick], visible)
 
-    def fence_map(self, pick: Reps) -> None:
-        """What has been released to tensor maps may now be used as one."""
+    def fence_map(self, pick: Reps, number: int) -> None:
+        """What has been released to tensor maps may now be used as the map of this number."""
         released = self.table[self.levels.map_released, pick]
-        level = self.levels.map_fenced
+        level = self.levels.maps[number]
         self.table[level, pick] = np.maximum(self.table[level, pick], released)
 
     def fence_own(self, reps: np.ndarray, chains: np.ndarray) -> None:

@@ -24,6 +24,7 @@ from xttir.analyses.named_barriers import WARP
 from xttir.analyses.project import Blocks, View
 from xttir.analyses.races import Rows
 from xttir.analyses.records import Nature, Record
+from xttir.analyses.values import exchange
 
 NEVER = 2**31 - 1
 """A value that no chain reaches."""
@@ -78,7 +79,9 @@ class Order(Barriers):
             self.values.receive(self, view, event, cast)
         rows = Rows(cast.first, cast.second)
         for i, f in enumerate(event.footprints):
-            nature = Nature(f.space, f.mode, f.proxy, "", event.sem, event.scope)
+            flag = not exchange(event) or view.index in self.values.writers
+            sem = event.sem if flag else Sem.WEAK
+            nature = Nature(f.space, f.mode, f.proxy, "", sem, event.scope)
             for spot in self.layout.find(self.at, i):
                 self.synchronous(view, cast, rows, spot, nature, f.may, event.equal)
         if self.values.any:
@@ -223,11 +226,12 @@ class Order(Barriers):
         clocks, levels = self.clocks, self.clocks.levels
         visible = levels.visible
         if event.proxy is Proxy.TENSORMAP:
-            if levels.map_fenced != visible:
+            if levels.map_released != visible:
                 if event.sem is not Sem.ACQUIRE:
                     clocks.fence_proxy(cast.pick, levels.map_released)
                 if event.sem is not Sem.RELEASE:
-                    clocks.fence_map(cast.pick)
+                    for number, reps in self.maps.named(view, event, cast):
+                        clocks.fence_map(reps, number)
         elif levels.shared_fenced != visible:
             if Space.SHARED in event.spaces or not event.spaces:
                 clocks.fence_proxy(cast.pick, levels.shared_fenced)

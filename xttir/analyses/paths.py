@@ -20,7 +20,7 @@ from xttir.analyses.events import Mode
 from xttir.analyses.happens_before import Order
 from xttir.analyses.layout import Layout, Spot
 from xttir.analyses.project import Blocks, View
-from xttir.analyses.proxies import needs, table
+from xttir.analyses.proxies import MAP, needs, table
 from xttir.analyses.races import Rows
 from xttir.analyses.records import Record
 from xttir.analyses.replay import Touch
@@ -290,7 +290,8 @@ class Search(Order):
         lacking = [n.why for n in wanted if n.level not in self.known]
         if _one_thread(self.blocks, self.pair):
             return f"{head}:\n  one after the other in one thread"
-        level = table(self.clocks.levels, [n for n in wanted if n.level in self.known][-1].level)
+        met = [n.level for n in wanted if n.level in self.known and n.level != MAP]
+        level = table(self.clocks.levels, met[-1])
         hops = self._path(level)
         lines = [f"  {hop}" for hop in hops] if hops else ["  ordered in every schedule"]
         lines += [f"  lacking: {why}" for why in lacking]

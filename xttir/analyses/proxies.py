@@ -15,10 +15,13 @@ from xttir.analyses.events import Mode, Proxy, Space
 from xttir.analyses.records import TENSOR_ENGINES, Nature, Record
 from xttir.diagnostics import Kind, Policy
 
+MAP = "map"
+"""In place of a level: tensor map fences that name the map which is used."""
+
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """`level`: name of a table of `Levels`. `why`: what is missing when it is not met."""
+    """`level`: name of a table of `Levels`, or `MAP`. `why`: what is missing when it is not met."""
 
     level: str
     kind: Kind
@@ -59,8 +62,8 @@ def needs(x: Nature, y: Nature, far: bool) -> tuple[Need, ...]:
         why = "no proxy fence before another block's asynchronous access"
         out.append(Need(fenced, Kind.PROXY, Policy.ANY, why))
     if y.proxy is Proxy.TENSORMAP and x.writes and x.proxy is Proxy.GENERIC:
-        why = "no tensor map fences (release, then acquire) between the write and the use"
-        out.append(Need("map_fenced", Kind.PROXY, Policy.ANY, why))
+        why = "no tensor map fences (release, then acquire of this map) between write and use"
+        out.append(Need(MAP, Kind.PROXY, Policy.ANY, why))
     return tuple(out)
 
 

@@ -15,8 +15,9 @@ import numpy as np
 
 from xttir.analyses.clocks import Clocks
 from xttir.analyses.events import Mode, Scope
+from xttir.analyses.grid import MEMBER
 from xttir.analyses.ground import Ground
-from xttir.analyses.proxies import Need, in_order, needs, table
+from xttir.analyses.proxies import MAP, Need, in_order, needs, table
 from xttir.analyses.records import Nature, Record
 from xttir.analyses.unused import WHY, Used
 from xttir.diagnostics import Kind, Policy
@@ -157,6 +158,8 @@ class Sweep:
         return known
 
     def compute(self, x: Record, y: Record, level: str) -> Order:
+        if level == MAP:
+            return self.by_map(x, y)
         index = table(self.clocks.levels, level)
         before = self.reached(x, index)
         if level == "used_or_tensor":
@@ -172,6 +175,24 @@ class Sweep:
             same, other = self.at_least(tensor, *x.issued)
             before = (before[0] | same, before[1] | other)
         return before
+
+    def by_map(self, x: Record, y: Record) -> Order:
+        """Whether fences that name the tensor maps which each actor of `y` uses are on the way."""
+        shape = (len(x.chain), len(y.chain))
+        same, other = np.ones(shape, bool), np.ones(shape, bool)
+        levels = self.clocks.levels
+        starts = y.print.starts & ((1 << MEMBER) - 1)
+        for address in np.unique(starts[y.print.starts >= 0]).tolist():
+            rows = ((starts == address) & (y.print.starts >= 0)).any(axis=1)
+            actors = np.unique(y.actor[rows])
+            numbers = levels.map_numbers.get(address, ())
+            if not numbers:
+                same[:, actors] = other[:, actors] = False
+            for number in numbers:
+                s, o = self.reached(x, levels.maps[number])
+                same[:, actors] &= s[:, actors]
+                other[:, actors] &= o[:, actors]
+        return same, other
 
     def reached(self, x: Record, level: int) -> Order:
         same, other = self.at_least(level, x.chain, x.value)

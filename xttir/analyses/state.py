@@ -14,6 +14,7 @@ from xttir.analyses.engines import Chains, Engines
 from xttir.analyses.events import Proxy, Space
 from xttir.analyses.layout import Layout, Spot
 from xttir.analyses.lifetimes import Lifetimes
+from xttir.analyses.maps import Maps
 from xttir.analyses.named_barriers import Generation, Part, meetings
 from xttir.analyses.phases import Certifier
 from xttir.analyses.project import Blocks, View
@@ -59,7 +60,8 @@ class State:
         self.reps = self.classes.reps
         self.chains = Chains(self.reps, self.replayed.chains, self.met.chains, self.values.places)
         self.engines = Engines(blocks, self.classes, self.chains)
-        self.clocks = Clocks(self.reps, self.chains.count, _levels(blocks, self.values))
+        self.maps = Maps(blocks)
+        self.clocks = Clocks(self.reps, self.chains.count, _levels(blocks, self.values, self.maps))
         self.conflicts: list[Conflict] = []
         cluster = blocks.trace.ctas_per_cluster * blocks.threads
         numbers: dict[str, int] = {}
@@ -169,7 +171,7 @@ class State:
         return [divmod(code, self.blocks.count) for code in found]
 
 
-def _levels(blocks: Blocks, values: ValueEdges) -> Levels:
+def _levels(blocks: Blocks, values: ValueEdges, maps: Maps) -> Levels:
     """The notions of order that the events can tell apart."""
     kinds: set[type] = set()
     proxies: set[Proxy] = set()
@@ -180,11 +182,13 @@ def _levels(blocks: Blocks, values: ValueEdges) -> Levels:
         if isinstance(event, ev.Access | ev.AsyncOp):
             proxies |= {f.proxy for f in event.footprints}
             tensor |= isinstance(event, ev.AsyncOp) and event.engine.startswith("tcgen05")
-    return Levels.needed(
+    levels = Levels.needed(
         remote=blocks.count > 1,
         cluster_barrier=ev.ClusterBarrier in kinds,
         proxies=Proxy.ASYNC in proxies,
-        tensor_maps=Proxy.TENSORMAP in proxies,
+        tensor_maps=maps.count if Proxy.TENSORMAP in proxies else -1,
         tensor_memory=tensor or ev.TensorAlloc in kinds,
         values=values.doubtful,
     )
+    levels.map_numbers = maps.numbers
+    return levels

@@ -139,6 +139,7 @@ def scope(launch: LaunchDescription) -> list[str]:
     out = [
         "grid, block, cluster, shared memory and parameters are those of the launch; tensor data "
         "without an `init` may be anything",
+        "the launch is looked at alone: no other one touches its tensors while it runs",
     ]
     if launch.dynamic_smem:
         out.append(f"dynamic shared memory starts at a multiple of {launch.smem_base} bytes")
