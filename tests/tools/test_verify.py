@@ -2,15 +2,18 @@
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import jsonschema
 import pytest
 
-from xttir.diagnostics import Location
-from xttir.tools import cli, json_report
+from xttir.diagnostics import Fault, Kind, Location, Policy
+from xttir.policy import RunPolicy
+from xttir.tools import cli, json_report, render, render_static
 from xttir.tools.places import Places, main_place
+from xttir.tools.static_report import StaticReport
 
 DATA = Path(__file__).parent.parent / "data/verify"
 PTX = (DATA / "reverse.ptx").read_text()
@@ -198,6 +201,27 @@ def test_findings_at_many_places_are_told_once(folder: Path) -> None:
     ]
     (fold,) = render_static.folded(faults)
     assert len(fold) == 11
+
+
+def test_warnings_take_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    first = Location("k.cu", 3, 1), Location("k.ptx", 30, 2)
+    second = Location("k.cu", 4, 1), Location("k.ptx", 40, 2)
+    why = "ordered without fences"
+    faults = [
+        Fault(Kind.RACE, f"st of thread {n} writes: {why}", "k", (*first, *second), Policy.STRICT)
+        for n in range(2)
+    ] + [Fault(Kind.PROXY, "no fence", "k", second, Policy.STRICT)]
+    report = StaticReport(policy=RunPolicy().with_checks("none"), faults=faults)
+    text = render.to_plain(render_static.fault_lines(report))
+    lines = text.splitlines()
+    assert lines[0] == "warning[proxy]: no fence (k.cu:4)"
+    assert lines[1].startswith("warning[race]: st of thread 0 writes: ordered without fences (k.")
+    assert lines[1].endswith("(k.cu:3 and k.cu:4)")
+    assert lines[2] == " = --strict shows these in full, and counts them as faults"
+    report.policy = replace(report.policy, strict=True)
+    text = render.to_plain(render_static.fault_lines(report))
+    assert text.count("error[") == 2
+    assert "-->" in text
 
 
 def test_the_pass(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

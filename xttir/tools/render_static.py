@@ -14,7 +14,7 @@ from xttir.tools.static_report import Outcome, StaticReport
 
 MAX_OUTCOMES = 50
 MAX_FOLDS = 20
-"""Findings shown in full."""
+"""Findings shown, each with its places."""
 MAX_PLACES = 8
 """Further places of one finding that are listed."""
 _FINISHED = {
@@ -38,6 +38,11 @@ def folded(faults: Iterable[Fault]) -> list[list[Group]]:
 def fault_lines(report: StaticReport) -> Iterator[Line]:
     """All findings, a blank line after each."""
     folds = folded(report.faults)
+    if not report.policy.strict:
+        brief = [f for f in folds if f[0].first.policy is Policy.STRICT]
+        folds = [f for f in folds if f[0].first.policy is not Policy.STRICT]
+    else:
+        brief = []
     for first, *others in folds[:MAX_FOLDS]:
         yield from render.group_lines(first, strict=report.policy.strict)
         for group in others[:MAX_PLACES]:
@@ -49,6 +54,21 @@ def fault_lines(report: StaticReport) -> Iterator[Line]:
         more = f" and {len(others)} more places" if others else ""
         yield [(ERROR, f"[{group.first.kind}]"), ("", f" {group.first.message}{more}")]
     if folds[MAX_FOLDS:]:
+        yield []
+    yield from _brief_lines(brief)
+
+
+def _brief_lines(folds: list[list[Group]]) -> Iterator[Line]:
+    """What only the letter of the rules forbids, a line each: it shows nowhere in practice."""
+    for group, *others in folds[:MAX_FOLDS]:
+        fault = group.first
+        more = f" and {_count(len(others), 'more place')}" if others else ""
+        sides = " and ".join(_sides(fault)) or fault.kernel
+        yield [(WARNING, f"warning[{fault.kind}]"), ("", f": {fault.message} ({sides}{more})")]
+    if folds[MAX_FOLDS:]:
+        yield [(WARNING, "warning"), ("", f": {len(folds) - MAX_FOLDS} more of other kinds")]
+    if folds:
+        yield [(HINT, " = "), ("", "--strict shows these in full, and counts them as faults")]
         yield []
 
 
