@@ -58,7 +58,7 @@ class ValueEdges:
                 isinstance(event, ev.Access)
                 and event.observed is not None
                 and event.footprints
-                and not _exchange(event)
+                and not exchange(event)
                 and (view.rows(event.observed) >= 0).any()
             ):
                 reads.append((at, view, event))
@@ -188,9 +188,10 @@ class ValueEdges:
         clocks.bump(cast.reps, order.at)
 
 
-def _exchange(event: ev.Access) -> bool:
-    """Volatile reads of shared memory that do not spin: data, passed on between barriers, which
-    orders nothing; not a flag."""
+def exchange(event: ev.Access) -> bool:
+    """Volatile accesses to shared memory that do not spin: data, passed on between barriers. They
+    order nothing, and where nothing else does, what is read depends on the schedule: the code that
+    relied on the lanes of a warp running in step (before compute capability 7.0)."""
     shared = event.footprints[0].space is ev.Space.SHARED
     return shared and event.sem is Sem.VOLATILE and not event.spins
 
