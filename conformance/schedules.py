@@ -15,12 +15,24 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
 
 from conformance import results
+from xttir.analyses.verify import verify_trace
+from xttir.analyses.witness import schedule_in
 from xttir.diagnostics import XttirError
-from xttir.frontends.launch_description import compare, load, materialise, reference
+from xttir.frontends.launch_description import (
+    LaunchDescription,
+    compare,
+    load,
+    materialise,
+    reference,
+)
 from xttir.frontends.ptx import parse_ptx
 from xttir.interp.ptx.running import run
+from xttir.interp.ptx.trace import trace
 
 
 def main() -> int:
@@ -31,11 +43,11 @@ def main() -> int:
     parser.add_argument("--results", type=Path, default=results.default_path("schedules"))
     args = parser.parse_args()
     wanted = [w for w in args.only.split(",") if w]
-    for name, ptx, launch, faulty in cases(args.cases):
+    for name, ptx, launch, policy in cases(args.cases):
         if wanted and not any(w in name for w in wanted):
             continue
         start = time.process_time()
-        entry = {"name": name} | check(ptx, launch, faulty, args.random)
+        entry = {"name": name} | check(ptx, launch, args.random, policy)
         entry["seconds"] = round(time.process_time() - start, 2)
         results.append(args.results, entry)
         print(f"{entry['status']:8} {name:45} {entry['seconds']:6.1f} s  {entry['detail']}")
@@ -45,44 +57,73 @@ def main() -> int:
     return int(any(e["status"] in ("wrong", "error") for e in known))
 
 
-def cases(folder: Path) -> Iterator[tuple[str, Path, Path, bool]]:
-    """(name, PTX, launch description, whether it is faulty)."""
+def cases(folder: Path) -> Iterator[tuple[str, Path, Path, str]]:
+    """(name, PTX, launch description, policy of its fault or "" when it is right)."""
     for expected in sorted(folder.glob("*/expected.json")):
         told, here = json.loads(expected.read_text()), expected.parent
         if "verdict" in told:
-            yield here.name, here / "kernel.ptx", here / "launch.json", told["verdict"] == "fault"
+            yield here.name, here / "kernel.ptx", here / "launch.json", _policy(told)
             continue
         for variant, what in told.items():
             launch = here / f"{variant}.launch.json"
             if launch.exists() and isinstance(what, dict):
-                faulty = what["verdict"] == "fault"
-                yield f"{here.name}/{variant}", here / f"{variant}.ptx", launch, faulty
+                yield f"{here.name}/{variant}", here / f"{variant}.ptx", launch, _policy(what)
 
 
-def check(ptx: Path, launch: Path, faulty: bool, random: int) -> results.Entry:
-    """`right`: every schedule gives the reference; a faulty kernel is `shown` or `hidden`."""
+def _policy(told: dict[str, Any]) -> str:
+    return told.get("policy", "any") if told["verdict"] == "fault" else ""
+
+
+def check(ptx: Path, launch: Path, random: int, policy: str) -> results.Entry:
+    """`right`: every schedule gives the reference; a faulty kernel (`policy` "any" or "strict") is
+    `shown` or `hidden`. What only the letter forbids counts where it is what is wrong."""
+    faulty, strict = policy != "", policy == "strict"
     try:
         module, description = parse_ptx(ptx.read_text(), str(ptx)), load(launch)
         names = ["first", *(f"random:{seed}" for seed in range(random)), "adversarial"]
-        seen: list[str] = []
-        for seed, schedule in enumerate(names):
+        schedules: dict[str, str | dict[str, Any]] = {name: name for name in names}
+        if faulty:
+            schedules |= witnesses(module, description)
+        seen: dict[str, str] = {}
+        for seed, (name, schedule) in enumerate(schedules.items()):
             data = materialise(description, seed)
             wanted = reference(description, data)
             ended = run(module, description, schedule, data, seed)
-            wrong = [f"{f.kind}: {f.message}" for f in ended.faults if f.policy != "strict"]
-            wrong += [
+            wrong = [
                 f"{d.wrong} of {d.size} elements of {d.name}, {d.value:g} for {d.expected:g}"
                 for d in compare(description, ended.tensors, wanted)
                 if not d.ok
             ]
+            wrong += [
+                f"{f.kind}: {f.message}" for f in ended.faults if strict or f.policy != "strict"
+            ]
             if wrong:
-                seen.append(f"{schedule}: {wrong[0]}")
+                seen[name] = wrong[0]
     except XttirError as error:
         return {"status": "error", "detail": str(error)[:200]}
-    detail = f"{len(seen)} of {len(names)} schedules show it: {seen[0]}" if seen else ""
+    detail = ""
+    if seen:
+        kinds = {n.partition(":")[0] for n in schedules}
+        counts = (
+            f"{k} {sum(s.startswith(k) for s in seen)}/{sum(n.startswith(k) for n in schedules)}"
+            for k in sorted(kinds)
+        )
+        name = min(seen, key=lambda n: (": " in seen[n], n))
+        detail = f"{', '.join(counts)}; {name}: {seen[name]}"
     if faulty:
         return {"status": "shown" if seen else "hidden", "detail": detail[:200]}
     return {"status": "wrong" if seen else "right", "detail": detail[:200]}
+
+
+def witnesses(module: ModuleOp, description: LaunchDescription) -> dict[str, dict[str, Any]]:
+    """The schedules of the faults that the analyses find, by a name."""
+    faults = verify_trace(trace(module, description)).faults
+    found = {}
+    for number, fault in enumerate(faults):
+        schedule = schedule_in(fault.witness)
+        if schedule:
+            found[f"witness:{number} ({fault.kind})"] = schedule
+    return found
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from xttir.analyses.races import Conflict
 from xttir.analyses.replay import Barrier, Touch, Trouble
 from xttir.analyses.state import MeetingFault
 from xttir.analyses.unused import WHY
-from xttir.analyses.witness import Writer
+from xttir.analyses.witness import ANY, Writer
 from xttir.analyses.wording import Words, launch_lane
 from xttir.diagnostics import Fault, Kind, Location, Policy
 
@@ -68,13 +68,15 @@ class Reporter:
     def ins(self, touch: Touch) -> int:
         return self.blocks.views[touch.view].event.ins
 
-    def witness(self, clock: np.ndarray | None, second: Any, first: Any, swap: Any) -> dict:
+    def witness(
+        self, clock: np.ndarray | None, second: Any, first: Any, swap: Any, before: bool = False
+    ) -> dict:
         if clock is None or self.written >= WITNESSES:
             return {}
         self.written += 1
         if self.writer is None:
             self.writer = Writer(self.order)
-        return self.writer.schedule(clock, second, first, swap)
+        return self.writer.schedule(clock, second, first, swap, before)
 
     def fault(
         self, kind: Kind, policy: Policy, message: str, places: tuple[Location, ...], **more: Any
@@ -120,7 +122,8 @@ class Reporter:
         if c.y.ins != c.x.ins or c.need.level != "itself":
             places += words.places(c.x.ins, f"{x_op}: {x_who} {x_does}")
         witness: dict[str, Any] = {}
-        if kind in (Kind.RACE, Kind.LIFETIME) and c.need.policy is Policy.ANY and c.x is not c.y:
+        shows = kind in (Kind.RACE, Kind.LIFETIME, Kind.PROXY) and c.need.policy is Policy.ANY
+        if shows and c.x is not c.y:
             witness = self.race_witness(c)
         return self.fault(kind, c.need.policy, message, places, notes=notes, witness=witness)
 
@@ -137,12 +140,21 @@ class Reporter:
                 lane = int(classes.lane[2 * int(classes.of[lanes[0]])])
                 if lane >= 0 and lane != lanes[0]:
                     swap.append((lane, lanes[0]))
+        actor = int(c.x.actor[c.x_row])
+        chain, both = int(c.x.chain[actor]), (int(classes.of[y_lanes[0]]), int(c.x.classes[actor]))
+        if both[0] == both[1] and x_lanes != y_lanes and not c.x.nature.engine:
+            chain += 1  # the clock is that of the first rep of the class: x is as the second one
+        if c.need.kind is Kind.PROXY or c.clock[chain] >= c.x.value[actor]:
+            found = self.witness(c.clock, (c.y.at, y_lanes), None, swap)
+            return {"steps": [], **found, "stale": True}
         first = (c.x.at, x_lanes) if c.x.at != c.y.at else None
         return self.witness(c.clock, (c.y.at, y_lanes), first, swap)
 
     def lanes_of(self, record: Any, row: int) -> list[int]:
         event = self.blocks.views[record.at].event
         unit = event.unit if isinstance(event, ev.AsyncOp) else 1
+        if isinstance(event, ev.TensorAlloc | ev.TensorDealloc):
+            unit = 32
         lanes = self.blocks.views[record.at].lanes
         start = int(np.searchsorted(lanes, record.lanes[row]))
         return lanes[start : start + unit].tolist()
@@ -226,18 +238,44 @@ class Reporter:
                 f"with all arrivals in and {f.numbers[0]} bytes announced, up to {f.numbers[1]} "
                 "bytes can have landed"
             )
-        witness: dict[str, Any] = {}
-        if f.what in ("early update", "early wait", "no init") and f.rep >= 0:
-            lane = int(self.order.classes.lane[f.rep])
-            witness = self.witness(f.clock, (touch.view, [lane]), None, None)
-        elif f.what == "late wait" and f.rep >= 0 and f.others:
-            lane = int(self.order.classes.lane[f.rep])
-            last = f.others[-1]
-            lanes = [int(self.blocks.views[last.view].lanes[0])]
-            witness = self.witness(f.clock, (last.view, lanes), (touch.view, [lane]), None)
+        witness = self.phase_witness(f, touch)
         return self.fault(
             kind, Policy.ANY, message, _unique(places), notes=tuple(notes), witness=witness
         )
+
+    def phase_witness(self, f: PhaseFault, touch: Touch) -> dict[str, Any]:
+        if f.rep < 0:
+            return {}
+        lane = int(self.order.classes.lane[f.rep])
+        match f.what:
+            case "early update" | "early wait" | "no init":
+                return self.witness(f.clock, (touch.view, [lane]), None, None)
+            case "late wait" if f.others:
+                last = f.others[-1]
+                lanes = [int(self.blocks.views[last.view].lanes[0])]
+                return self.witness(f.clock, (last.view, lanes), (touch.view, [lane]), None)
+            case "early completion":
+                return self.completion_witness(f, touch, lane)
+        return {}
+
+    def completion_witness(self, f: PhaseFault, late: Touch, lane: int) -> dict[str, Any]:
+        """Hold back the update that comes too late, let the copies land and the waiting threads
+        go on."""
+        found = self.witness(f.clock, (late.view, [lane]), None, None, before=True)
+        writer = self.writer
+        if not found or writer is None:
+            return {}
+        views = self.blocks.views
+        for touch in f.others:
+            if touch.landed and touch.view < late.view and touch.view in writer.numbers:
+                found["steps"] += writer.complete(touch.view, touch.rows)
+        waits = f.barrier.phases[f.phase].waits
+        lanes = [
+            views[w.view].lanes if w.rows is None else views[w.view].lanes[w.rows] for w in waits
+        ]
+        if lanes:
+            found["steps"] += writer.onwards(np.setdiff1d(np.concatenate(lanes), [lane]))
+        return found
 
     def trouble(self, t: Trouble) -> Fault | None:
         view = self.blocks.views[t.view]
@@ -301,7 +339,7 @@ class Reporter:
             role = f"{m.other.count} threads expected"
             places += self.words.places(other.event.ins, role)
             notes = ("undefined in PTX; hardware traps or hangs",)
-        witness = {}
+        witness = ANY
         if m.what == "early":
             witness = self.witness(m.clock, (m.part.view, m.part.lanes[:32].tolist()), None, None)
         return self.fault(kind, Policy.ANY, message, _unique(places), notes=notes, witness=witness)
@@ -346,7 +384,24 @@ class Reporter:
         if f.other >= 0:
             other = self.blocks.views[f.other]
             places += self.words.places(other.event.ins, self.words.operation(other.event.ins))
-        return self.fault(Kind.LIFETIME, Policy.ANY, message, _unique(places))
+        witness = self.exit_witness(f) if f.what == "exit" else ANY
+        return self.fault(Kind.LIFETIME, Policy.ANY, message, _unique(places), witness=witness)
+
+    def exit_witness(self, f: LifetimeFault) -> dict[str, Any]:
+        """Let the block end as soon as it can, before the access."""
+        blocks = self.blocks
+        mine = np.arange(f.cta * blocks.threads, (f.cta + 1) * blocks.threads)
+        clock = self.order.lifetimes.ended[f.cta]
+        for at in range(len(blocks.views) - 1, -1, -1):
+            view = blocks.views[at]
+            if isinstance(view.event, ev.Exit):
+                lanes = np.intersect1d(view.lanes, mine)
+                if lanes.size:
+                    found = self.witness(clock, (at, lanes.tolist()), None, None)
+                    if found and self.writer is not None:
+                        found["steps"] += self.writer.onwards(mine)
+                    return found
+        return {}
 
 
 def far_fault(words: Words, c: FarConflict) -> Fault:
@@ -397,7 +452,7 @@ def blocked_fault(words: Words, trace: ev.Trace) -> Iterator[Fault]:
         trace.kernel,
         _unique(places),
         notes=tuple(notes),
-        witness={"steps": []},
+        witness=ANY,
         confirmed=True,
     )
 

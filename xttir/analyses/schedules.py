@@ -4,7 +4,8 @@ A witness is JSON, `{"steps": [...]}`, each step either `{"lanes": [first, last]
 (these lanes may do n more of their events, and run until they have or cannot go on: what is left
 of n they may do later) or `{"complete": {"lane": l, "op": k}}` (the k-th asynchronous operation of
 the lane, from 0, is performed: its bytes or arrivals reach their barriers). What is not listed
-runs afterwards. Events and operations are counted per lane as the trace lists them.
+runs afterwards. Events and operations are counted per lane as the trace lists them. `"stale": true`
+beside `steps` is for runs on numbers: stores are seen as late as can be.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 For two unordered events the later one can run when only what happens before it has run. So: run
 the downset of the second without the first, then the second, then the first. The form is that of
 `xttir run --schedule`: lanes that do n more of their events, and asynchronous operations performed.
+Where only a fence or a release is missing the order stays, and stores are seen late (`stale`).
 """
 
 from __future__ import annotations
@@ -14,8 +15,18 @@ import numpy as np
 from xttir.analyses import events as ev
 from xttir.analyses.happens_before import Order
 
+ANY = {"steps": []}
+"""The witness of a fault that every schedule shows."""
+_FAR = 1 << 30
 LONGEST = 20_000
 """Steps of a witness from which on it is not written."""
+
+
+def schedule_in(witness: dict[str, Any]) -> dict[str, Any]:
+    """What `xttir run --schedule` reads of a fault's witness; empty when it has no schedule."""
+    if "steps" not in witness:
+        return {}
+    return {key: witness[key] for key in ("steps", "stale") if key in witness}
 
 
 class Writer:
@@ -75,9 +86,11 @@ class Writer:
         second: tuple[int, list[int]],
         first: tuple[int, list[int]] | None = None,
         swap: list[tuple[int, int]] | None = None,
+        before: bool = False,
     ) -> dict[str, Any]:
         """Run what `clock` covers, then the event at position `second[0]` for lanes `second[1]`,
-        then `first`. `swap`: lanes of one class to exchange with their representatives."""
+        then `first`. `swap`: lanes of one class to exchange with their representatives. `before`:
+        stop short of `second`."""
         limit = self.until(clock)
         for a, b in swap or ():
             limit[[a, b]] = limit[[b, a]]
@@ -88,15 +101,17 @@ class Writer:
         steps: list[dict[str, Any]] = []
         base = self.order.blocks.base
         top = int(limit.max(initial=0))
+        told: set[int] = set()
         for position, view in enumerate(self.order.blocks.views[:top]):
             chosen = view.lanes[limit[view.lanes] > position]
             if len(chosen):
+                steps += self._signals(position, told)
                 _run(steps, chosen + base, 1)
                 self._complete(steps, position, clock, chosen)
             if len(steps) > LONGEST:
                 return {}
         for event in (second, first):
-            if event is None:
+            if event is None or before:
                 continue
             position, lanes = event
             left = self._between(limit, position, lanes)
@@ -108,6 +123,35 @@ class Writer:
                 number = int(self.numbers[position][row])
                 steps.append({"complete": {"lane": lanes[0] + base, "op": number}})
         return {"steps": steps}
+
+    def complete(self, at: int, rows: np.ndarray | None) -> list[dict[str, Any]]:
+        """Steps that perform an operation, of some of its rows (units of lanes; None: all)."""
+        event, base = self.order.blocks.views[at].event, self.order.blocks.base
+        unit = event.unit if isinstance(event, ev.AsyncOp) else 1
+        lanes, numbers = self.order.blocks.views[at].lanes[::unit], self.numbers[at][::unit]
+        if rows is not None:
+            lanes, numbers = lanes[rows], numbers[rows]
+        pairs = zip(lanes.tolist(), numbers.tolist(), strict=True)
+        return [{"complete": {"lane": lane + base, "op": number}} for lane, number in pairs]
+
+    def onwards(self, lanes: np.ndarray) -> list[dict[str, Any]]:
+        """Steps in which lanes go as far as they can."""
+        steps: list[dict[str, Any]] = []
+        _run(steps, np.unique(lanes) + self.order.blocks.base, _FAR)
+        return steps
+
+    def _signals(self, at: int, told: set[int]) -> list[dict[str, Any]]:
+        """Steps for the deferred arrivals that a wait at this position waits for; `told`: positions
+        of those that were made."""
+        steps: list[dict[str, Any]] = []
+        for touch in self.order.replayed.touches.get(at, ()):
+            if not touch.wait or touch.peek or touch.phase >= len(touch.barrier.phases):
+                continue
+            for other in touch.current.touches:
+                if other.late and other.view < at and other.view not in told:
+                    told.add(other.view)
+                    steps += self.complete(other.view, other.rows)
+        return steps
 
     def _between(self, limit: np.ndarray, position: int, lanes: list[int]) -> list[tuple[int, int]]:
         """How many events each lane does from its limit up to and with a position."""

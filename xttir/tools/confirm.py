@@ -28,7 +28,7 @@ class Confirmation:
         self._plain: Any = None
 
     def shows(self, witness: dict[str, Any]) -> bool:
-        """Whether the run along the steps of `witness` goes wrong; False when it cannot be run."""
+        """Whether the run along the schedule `witness` goes wrong; False when it cannot be run."""
         from xttir.interp.ptx import run
 
         if sum(spec.size for spec in self._launch.tensors.values()) > MAX_BYTES:
@@ -36,8 +36,7 @@ class Confirmation:
         try:
             if self._data is None:
                 self._data = materialise(self._launch)
-            steps = {"steps": witness["steps"]}
-            result = run(self._module, self._launch, steps, self._data)
+            result = run(self._module, self._launch, witness, self._data)
             if result.faults or result.blocked:
                 return True
             if self._plain is None:
