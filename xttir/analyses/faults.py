@@ -269,12 +269,13 @@ class Reporter:
         for touch in f.others:
             if touch.landed and touch.view < late.view and touch.view in writer.numbers:
                 found["steps"] += writer.complete(touch.view, touch.rows)
-        waits = f.barrier.phases[f.phase].waits
-        lanes = [
-            views[w.view].lanes if w.rows is None else views[w.view].lanes[w.rows] for w in waits
-        ]
-        if lanes:
-            found["steps"] += writer.onwards(np.setdiff1d(np.concatenate(lanes), [lane]))
+        arrivals = [t for t in f.others if t.arrivals and not t.late]
+        for touches in (arrivals, f.barrier.phases[f.phase].waits):
+            lanes = [
+                views[t.view].lanes[slice(None) if t.rows is None else t.rows] for t in touches
+            ]
+            if lanes:
+                found["steps"] += writer.onwards(np.setdiff1d(np.concatenate(lanes), [lane]))
         return found
 
     def trouble(self, t: Trouble) -> Fault | None:

@@ -95,7 +95,7 @@ class Writer:
         for a, b in swap or ():
             limit[[a, b]] = limit[[b, a]]
         at, lanes = second
-        limit[lanes] = np.maximum(limit[lanes], at)
+        limit[lanes] = at if before else np.maximum(limit[lanes], at)
         if first is not None:
             limit[first[1]] = np.minimum(limit[first[1]], first[0])
         steps: list[dict[str, Any]] = []
