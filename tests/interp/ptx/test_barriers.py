@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.interp.ptx.kernels import Kernel, address, events, kinds
 from xttir.analyses.events import NamedBarrier, WarpSync
+from xttir.diagnostics import Unsupported
 
 
 def test_threads_pass_when_all_have_come() -> None:
@@ -49,6 +51,27 @@ def test_reductions() -> None:
     )
     for out in Kernel(body, {"out": ("u32", 64)}, threads=64).everywhere():
         assert set(out) == {16 + 100 + 1000}
+
+
+def test_reductions_of_what_is_not_known_are_known_where_they_can_be() -> None:
+    """One lane knows its predicate; the others got theirs from data. `%p5` is decided, `%p3` not."""
+    for op, known, decides in (("and", 0, True), ("and", 1, False), ("or", 1, True)):
+        body = (
+            f"add.u64 %rd1, %a0, 0; ld.global.u32 %r1, [%rd1]; setp.eq.u32 %p2, %r0, 3;"
+            f"@%p2 mov.u32 %r1, {known}; setp.ne.u32 %p1, %r1, 0; bar.red.{op}.pred %p3, 0, %p1;"
+            "@%p3 bra more; bar.sync 0; more: ret;"
+        )
+        kernel = Kernel(body, {"x": ("u32", 1)}, threads=64)
+        if decides:
+            assert len(events(kernel.trace(), NamedBarrier)) == (2 if known == 0 else 1)
+        else:
+            with pytest.raises(Unsupported, match="depends on data"):
+                kernel.trace()
+    body = (
+        "add.u64 %rd1, %a0, 0; ld.global.u32 %r1, [%rd1]; setp.ne.u32 %p1, %r1, 0;"
+        "bar.red.popc.u32 %r2, 0, %p1; ret;"
+    )
+    assert len(events(Kernel(body, {"x": ("u32", 1)}, threads=64).trace(), NamedBarrier)) == 1
 
 
 def test_threads_that_have_ended_count_where_no_count_is_given() -> None:

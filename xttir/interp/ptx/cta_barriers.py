@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from xttir.analyses.events import ClusterBarrier, NamedBarrier, Sem, WarpSync
 from xttir.diagnostics import Kind
 from xttir.interp.ptx.actual_step import ActualStep
-from xttir.interp.ptx.instruction import Operand, Reg, meaning
+from xttir.interp.ptx.instruction import UNKNOWN, Operand, Reg, meaning
 from xttir.interp.ptx.named_state import NAMED, NamedBarriers
+from xttir.interp.ptx.values import Partial, partial
 
 
 def _operands(step: ActualStep) -> tuple[np.ndarray, np.ndarray]:
@@ -62,11 +65,12 @@ def sync(step: ActualStep) -> None:
             count_ = count if count.size == 1 else count[new]
         else:
             count_ = count
-        flags = None
+        flags = known = None
         if red:
-            flags = np.broadcast_to(step.integers(ins.src[-1], "pred") != 0, (step.n,))
-            flags = flags if everyone else flags[new]
-        state.arrive(who, index, count_, True, _faults(step), flags)
+            flags, known = _predicates(step)
+            if not everyone:
+                flags, known = flags[new], known[new]
+        state.arrive(who, index, count_, True, _faults(step), flags, known)
     if not step.block(state.passed(lanes), "a named barrier", "named"):
         return
     results = _results(step, state) if red else None
@@ -76,12 +80,28 @@ def sync(step: ActualStep) -> None:
         step.put(ins.dst[0], results)
 
 
-def _results(step: ActualStep, state: NamedBarriers) -> np.ndarray:
-    true, false = state.results(step.lanes)
+def _predicates(step: ActualStep) -> tuple[np.ndarray, np.ndarray]:
+    """What each lane brings to barrier.red and whether it is known, bool (n,)."""
+    value = step.raw(step.ins.src[-1], "pred")
+    if isinstance(value, Partial):
+        return np.broadcast_to(value.data, (step.n,)) != 0, value.known
+    if value is UNKNOWN:
+        return np.zeros(step.n, bool), np.zeros(step.n, bool)
+    value = step.integers(step.ins.src[-1], "pred")
+    return np.broadcast_to(value != 0, (step.n,)), np.ones(step.n, bool)
+
+
+def _results(step: ActualStep, state: NamedBarriers) -> Any:
+    """Known where the known predicates decide."""
+    true, false, unknown = state.results(step.lanes)
     ins = step.ins
     if ins.has("popc"):
-        return true.astype(np.uint32)
-    return false == 0 if ins.has("and") else true > 0
+        value, known = true.astype(np.uint32), unknown == 0
+    elif ins.has("and"):
+        value, known = false == 0, (unknown == 0) | (false > 0)
+    else:
+        value, known = true > 0, (unknown == 0) | (true > 0)
+    return value if known.all() else partial(value, known)
 
 
 @meaning("barrier.arrive")

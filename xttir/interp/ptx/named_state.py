@@ -43,6 +43,7 @@ class NamedBarriers:
         """Per lane and number: 1 + the last generation it arrived in."""
         self.true = np.zeros((2, size), np.int64)
         self.false = np.zeros((2, size), np.int64)
+        self.unknown = np.zeros((2, size), np.int64)
         """Predicates of barrier.red, by the parity of the generation."""
 
     def arrive(
@@ -53,8 +54,10 @@ class NamedBarriers:
         wait: bool,
         fault: Fault,
         flags: np.ndarray | None = None,
+        known: np.ndarray | None = None,
     ) -> None:
-        """Lanes (distinct) arrive at barriers; `flags`: the predicates of barrier.red."""
+        """Lanes (distinct) arrive at barriers; `flags`: the predicates of barrier.red, of which
+        those in `known` (None: all) are known."""
         index = np.broadcast_to(index, lanes.shape)
         count = np.broadcast_to(count, lanes.shape)
         number = index % NAMED
@@ -72,8 +75,10 @@ class NamedBarriers:
         self._absent(lanes, index)
         if flags is not None:
             side = generation & 1
-            np.add.at(self.true, (side, index), flags)
-            np.add.at(self.false, (side, index), ~flags)
+            known = np.ones_like(flags) if known is None else known
+            np.add.at(self.true, (side, index), flags & known)
+            np.add.at(self.false, (side, index), ~flags & known)
+            np.add.at(self.unknown, (side, index), ~known)
         self._complete(which)
 
     def _check_use(
@@ -150,16 +155,17 @@ class NamedBarriers:
         side = self.generation[done] & 1
         self.true[side, done] = 0
         self.false[side, done] = 0
+        self.unknown[side, done] = 0
         self.progress()
 
     def passed(self, lanes: np.ndarray) -> np.ndarray:
         """Whether the generation that each lane waits for is complete."""
         return self.generation[self.where[lanes]] > self.waits[lanes]
 
-    def results(self, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """barrier.red: how many predicates were true and false, for lanes that passed."""
+    def results(self, lanes: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """barrier.red: how many predicates were true, false and unknown, for lanes that passed."""
         side, where = self.waits[lanes] & 1, self.where[lanes]
-        return self.true[side, where], self.false[side, where]
+        return self.true[side, where], self.false[side, where], self.unknown[side, where]
 
     def exited(self, lanes: np.ndarray) -> None:
         """Threads have ended: barriers for all threads of a block may complete."""
