@@ -54,7 +54,7 @@ def test_reductions() -> None:
 
 
 def test_reductions_of_what_is_not_known_are_known_where_they_can_be() -> None:
-    """One lane knows its predicate; the others got theirs from data. `%p5` is decided, `%p3` not."""
+    """One lane knows its predicate, the others got theirs from data."""
     for op, known, decides in (("and", 0, True), ("and", 1, False), ("or", 1, True)):
         body = (
             f"add.u64 %rd1, %a0, 0; ld.global.u32 %r1, [%rd1]; setp.eq.u32 %p2, %r0, 3;"
