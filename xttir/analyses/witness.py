@@ -190,6 +190,8 @@ class Writer:
 
 
 def _run(steps: list[dict[str, Any]], lanes: np.ndarray, events: int) -> None:
+    if not len(lanes):
+        return
     cuts = np.flatnonzero(np.diff(lanes) != 1) + 1
     for part in np.split(lanes, cuts):
         span = [int(part[0]), int(part[-1])]
