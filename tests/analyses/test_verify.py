@@ -72,6 +72,58 @@ def test_ring():
     check(lambda k, right: ring(k, 2, 5, empty_wait=right), 64, Kind.PHASE)
 
 
+@pytest.mark.parametrize("waited", [True, False])
+def test_a_phase_that_nobody_waits_for(waited: bool):
+    """The letter wants a wait in every phase before the arrivals of the next one."""
+    k = Kernel(threads=64)
+    bar = k.barrier("bar")
+    a, b = k.agent(0), k.agent(32)
+    a.init(bar, 1)
+    k.everybody().sync()
+    a.arrive(bar)
+    if waited:
+        a.wait(bar, 0)
+    a.arrive(bar)
+    k.everybody().sync()
+    b.wait(bar, 1)
+    report = verify_trace(k.trace())
+    assert report.verdict is Verdict.VERIFIED
+    assert [(f.kind, f.policy) for f in report.faults] == (
+        [] if waited else [(Kind.PHASE, Policy.STRICT)]
+    )
+    assert (verify_trace(k.trace(), strict=True).verdict is Verdict.VERIFIED) is waited
+
+
+@pytest.mark.parametrize("waited", ["one warp", "all", "all, unordered"])
+def test_every_warp_of_a_warpgroup_waits_for_wgmma(waited: str):
+    """One thread gives the buffer back: by the letter after the waits of all four warps."""
+    k = Kernel(threads=160)
+    x, g = k.shared("x", 64), k.tensor("g", 64)
+    full, empty = k.barrier("full"), k.barrier("empty")
+    p, group, one = k.agent(128), k.agent(range(128)), k.agent(0)
+    p.init(full, 1)
+    p.init(empty, 1)
+    k.everybody().sync()
+    p.copy(x, g, full)
+    p.arrive(full, expect=64)
+    group.wait(full, 0)
+    group.wgmma(x)
+    group.commit_group("wgmma")
+    waiting = k.agent(range(32)) if waited == "one warp" else group
+    waiting.wait_group(0, "wgmma")
+    if waited == "all":
+        group.sync(1, 128)
+    one.arrive(empty)
+    p.wait(empty, 0)
+    p.copy(x, g, full)
+    p.arrive(full, expect=64)
+    p.wait(full, 1)
+    report = verify_trace(k.trace())
+    assert report.verdict is Verdict.VERIFIED
+    strict = [f for f in report.faults if "warps" in f.message]
+    assert bool(strict) is (waited != "all")
+
+
 def test_a_named_barrier_that_nobody_waits_at():
     def build(k: Kernel, right: bool) -> None:
         k.agent(range(32)).sync(1, 64, kind="arrive")

@@ -19,6 +19,9 @@ from xttir.analyses.project import Blocks
 End = tuple[np.ndarray, np.ndarray]
 """(chain, value) by actor."""
 
+WARP = ".warp"
+"""Suffix of the chains that count what each warp of a warpgroup has itself waited for."""
+
 READ = ".read"
 """Suffix of the chain that counts bulk operations whose sources have been read."""
 
@@ -78,6 +81,8 @@ class Engines:
         self.issued: dict[str, list[dict[int, int]]] = {}
         """By engine and rep: operations on each chain that the rep takes part in."""
         self.groups: dict[str, list[list[dict[int, int]]]] = {}
+        self.warps: dict[int, int] = {}
+        """By rep of a warpgroup: the chain of its warp's waits."""
         self.commits: dict[tuple[int, int], int] = {}
         """By rep and cta_group: commits so far."""
         for view in blocks.views:
@@ -87,6 +92,23 @@ class Engines:
                     chains.engine(name, rep)
                     if name == "bulk":
                         chains.engine(name + READ, rep)
+                if name == "wgmma":
+                    for reps in classes.units(classes.cast(view), event.unit).reps:
+                        self._by_warp(reps)
+
+    def _by_warp(self, reps: np.ndarray) -> None:
+        first: dict[int, int] = {}
+        for rep, lane in zip(reps.tolist(), self.classes.lane[reps].tolist(), strict=True):
+            one = first.setdefault(lane // 32, rep)
+            self.warps[rep] = self.chains.engine("wgmma" + WARP, one)
+
+    def own_waits(self, cast: Cast, unit: int, value: np.ndarray) -> tuple[End, ...]:
+        """What shows that each warp of a wgmma has itself waited; an end for each warp."""
+        units = self.classes.units(cast, unit).reps
+        chains = [list(dict.fromkeys(self.warps[r] for r in reps.tolist())) for reps in units]
+        warps = max(map(len, chains))
+        padded = np.array([c + c[-1:] * (warps - len(c)) for c in chains], np.int64)
+        return tuple((padded[:, w], value) for w in range(warps))
 
     def owners(self, cast: Cast, unit: int) -> np.ndarray:
         """Reps whose chains count operations of an event."""
@@ -152,6 +174,8 @@ class Engines:
             for chain, value in done.items():
                 if not event.read:
                     yield rep, chain, value
+                if event.engine == "wgmma":
+                    yield rep, self.warps[rep], value
                 if event.engine == "bulk":
                     yield rep, self.chains.engines["bulk" + READ, rep], value
 

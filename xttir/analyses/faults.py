@@ -215,6 +215,11 @@ class Reporter:
                 )
             case "no init":
                 message = f"{op} uses the {name} without being ordered after its initialisation"
+            case "no wait":
+                message = (
+                    f"{op} arrives for phase {f.phase} of the {name} before any wait for phase "
+                    f"{f.phase - 1} has returned"
+                )
             case "limit":
                 message = f"phase {f.phase} of the {name} has more bytes pending than it can count"
             case _:
@@ -239,8 +244,9 @@ class Reporter:
                 "bytes can have landed"
             )
         witness = self.phase_witness(f, touch)
+        policy = Policy.STRICT if f.what == "no wait" else Policy.ANY
         return self.fault(
-            kind, Policy.ANY, message, _unique(places), notes=tuple(notes), witness=witness
+            kind, policy, message, _unique(places), notes=tuple(notes), witness=witness
         )
 
     def phase_witness(self, f: PhaseFault, touch: Touch) -> dict[str, Any]:

@@ -109,6 +109,9 @@ class Order(Barriers):
                 for i, end in enumerate(zip(*(e.tolist() for e in ends["all"]), strict=True)):
                     self._began[end] = began[i]
         issued = (rep, self.clocks.epoch[rep])
+        waits = ()
+        if event.engine == "wgmma":
+            waits = self.engines.own_waits(cast, event.unit, ends["all"][1])
         over = columns[min(columns)] if columns else ends["all"]
         self.operations[self.at] = (lanes, actor, over[0], over[1])
         for i, f in enumerate(event.footprints):
@@ -139,6 +142,7 @@ class Order(Barriers):
                     done.cta_group if isinstance(done, ev.ByCommit) else 0,
                     f.may,
                     ctas=self.ctas_of(view.key),
+                    waits=waits,
                 )
                 self.sweeps[spot.space].touch(record, rows)
                 if spot.space is not Space.GLOBAL:

@@ -49,7 +49,8 @@ class Update:
 @dataclass(slots=True)
 class PhaseFault:
     """`what` is a word, `verify` makes the text: "early update", "early completion", "early wait",
-    "late wait", "no init", "limit", or one of `Trouble`. `clock`: before the event, in time."""
+    "late wait", "no wait", "no init", "limit", or one of `Trouble`. `clock`: before the event, in
+    time."""
 
     what: str
     barrier: Barrier
@@ -116,6 +117,8 @@ class Certifier:
                 before = barrier.phases[touch.phase - 1].touches
                 others = tuple(before[-3:])
                 self.fault("early update", touch, others=others, clock=update.clock, rep=rep)
+            elif touch.arrivals:
+                self.unwaited(update, rows)
         state = self.open.setdefault(barrier, Open())
         state.updates.append(update)
         if touch.arrivals and not touch.raised:
@@ -123,6 +126,19 @@ class Certifier:
             mine[update.reps] = np.maximum(mine[update.reps], update.epochs)
             joined = state.arrived
             state.arrived = mine if joined is None else np.maximum(joined, mine)
+
+    def unwaited(self, update: Update, rows: np.ndarray) -> None:
+        """PTX ISA 9.1, 9.7.13.15.4: in every phase a wait must return True before anybody arrives
+        for the next one. Only the letter asks for it: the object counts without."""
+        touch = update.touch
+        before = touch.phase - 1
+        seen = np.zeros(len(rows), bool)
+        for _, reps, epochs in self.waits.get((touch.barrier, before), ()):
+            seen |= (rows[:, reps] >= epochs).any(axis=1)
+        if not seen.all():
+            rep = int(update.reps[int(np.argmin(seen))])
+            others = tuple(w for w, _, _ in self.waits.get((touch.barrier, before), ()))[:1]
+            self.fault("no wait", touch, others=others, rep=rep)
 
     def follows(self, update: Update) -> bool:
         """Whether it is a tcgen05.commit of the thread whose commits made up the phase before:

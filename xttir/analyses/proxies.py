@@ -19,9 +19,14 @@ MAP = "map"
 """In place of a level: tensor map fences that name the map which is used."""
 
 
+WARPS = "warps"
+"""In place of a level: every warp of the warpgroup has waited for the wgmma."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
-    """`level`: name of a table of `Levels`, or `MAP`. `why`: what is missing when it is not met."""
+    """`level`: name of a table of `Levels`, `MAP` or `WARPS`. `why`: what is missing when it is
+    not met."""
 
     level: str
     kind: Kind
@@ -61,6 +66,9 @@ def needs(x: Nature, y: Nature, far: bool) -> tuple[Need, ...]:
     elif far and not shared and x.writes and x.proxy is y.proxy is Proxy.ASYNC:
         why = "no proxy fence before another block's asynchronous access"
         out.append(Need(fenced, Kind.PROXY, Policy.ANY, why))
+    if x.engine == "wgmma" and y.writes and y.engine != "wgmma":
+        why = "not all warps of the warpgroup have waited for the wgmma"
+        out.append(Need(WARPS, Kind.RACE, Policy.STRICT, why))
     if y.proxy is Proxy.TENSORMAP and x.writes and x.proxy is Proxy.GENERIC:
         why = "no tensor map fences (release, then acquire of this map) between write and use"
         out.append(Need(MAP, Kind.PROXY, Policy.ANY, why))

@@ -17,7 +17,7 @@ from xttir.analyses.clocks import Clocks
 from xttir.analyses.events import Mode, Scope
 from xttir.analyses.grid import MEMBER
 from xttir.analyses.ground import Ground
-from xttir.analyses.proxies import MAP, Need, in_order, needs, table
+from xttir.analyses.proxies import MAP, WARPS, Need, in_order, needs, table
 from xttir.analyses.records import Nature, Record
 from xttir.analyses.unused import WHY, Used
 from xttir.diagnostics import Kind, Policy
@@ -160,6 +160,10 @@ class Sweep:
     def compute(self, x: Record, y: Record, level: str) -> Order:
         if level == MAP:
             return self.by_map(x, y)
+        if level == WARPS:
+            both = [self.at_least(self.clocks.levels.used, *end) for end in x.waits]
+            same, other = map(np.logical_and.reduce, zip(*both, strict=True))
+            return same, other
         index = table(self.clocks.levels, level)
         before = self.reached(x, index)
         if level == "used_or_tensor":

@@ -76,6 +76,8 @@ class Record:
     """Rows that write one place write one value."""
     ctas: frozenset[int] = frozenset()
     """Blocks of the lanes."""
+    waits: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
+    """(chain, value) by actor: of a wgmma, for each of its warps, that it has waited itself."""
     seen: tuple[np.ndarray, np.ndarray] | None = None
     """(chain, value) by actor: it is also over for who knows that this strong write was seen."""
     over: set[int] = field(default_factory=set)
