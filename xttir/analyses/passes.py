@@ -49,11 +49,10 @@ class VerifyRacesPass(ModulePass):
                 "verify-races needs a launch description",
                 hint="--launch FILE; `xttir verify K.ptx --init-launch` makes one to fill in",
             )
-        from xttir.analyses.verify import verify_trace
-        from xttir.interp.ptx.trace import trace
+        from xttir.analyses.launches import verify_launch
 
         description = match(load(self.launch), op)
-        result = verify_trace(trace(op, description), strict=self.strict)
+        _, result = verify_launch(op, description, strict=self.strict)
         faults = [f for f in result.faults if self.strict or f.policy is not Policy.STRICT]
         if faults:
             raise Refuted(self.name, faults)

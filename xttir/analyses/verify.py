@@ -39,6 +39,8 @@ class Report:
     assumptions: list[str]
     unknown: list[str]
     explanation: list[Explanation] = field(default_factory=list)
+    tickets: list[int] = field(default_factory=list)
+    """PTX lines of atomics whose results say who does what follows."""
     paths: list[str] = field(default_factory=list)
     """What orders the pair of lines asked for."""
     stats: dict[str, Any] = field(default_factory=dict)
@@ -171,10 +173,11 @@ def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) ->
     _open_questions(order, report.unknown)
     for at in sorted(order.values.tickets):
         view = blocks.views[at]
-        place = trace.instructions[view.event.ins].locations[0]
+        line = trace.instructions[view.event.ins].locations[0].line
+        report.tickets.append(line)
         report.assumptions.append(
-            f"which thread draws the last ticket at line {place.line} changes nothing but which "
-            "thread does what follows"
+            f"which thread draws the last ticket at line {line} changes nothing but which thread "
+            "does what follows"
         )
 
 

@@ -163,8 +163,7 @@ class Verifier:
     ) -> None:
         """One kernel at one launch. `command` runs it; a witness is added to that."""
         from xttir.analyses.assumptions import choices
-        from xttir.analyses.verify import verify_trace
-        from xttir.interp.ptx.trace import trace
+        from xttir.analyses.launches import verify_launch
 
         report, began = self.report, time.perf_counter()
         outcome = Outcome(
@@ -180,11 +179,11 @@ class Verifier:
         report.launches += 1
         places = Places(file)
         try:
-            found = trace(module, launch)
-            places.texts = {s.locations[0].line: s.text for s in found.instructions if s.locations}
             explain = self.settings.explain
             pair = explain if isinstance(explain, tuple) else None
-            result = verify_trace(found, strict=self.settings.strict, pair=pair)
+            strict = self.settings.strict
+            found, result = verify_launch(module, launch, strict=strict, pair=pair)
+            places.texts = {s.locations[0].line: s.text for s in found.instructions if s.locations}
             report.assume(scope(launch))
             report.assume(result.assumptions)
             report.assume(choices(found.instructions, strict=self.settings.strict))
@@ -192,8 +191,8 @@ class Verifier:
             for fault in result.faults:
                 fault = replace(places.presented(fault), launch=index, launch_text=str(launch))
                 report.faults.append(self._with_witness(fault, outcome, command, confirmation))
-            strict = [f for f in result.faults if f.policy is Policy.STRICT]
-            outcome.warnings = 0 if self.settings.strict else len(strict)
+            letter = [f for f in result.faults if f.policy is Policy.STRICT]
+            outcome.warnings = 0 if strict else len(letter)
             outcome.faults = len(result.faults) - outcome.warnings
             for reason in result.unknown:
                 report.counts.skip(reason)

@@ -128,6 +128,42 @@ class Merged(Schedule):
         return (group.block.number, group.at, group.way)
 
 
+class Backward(Schedule):
+    """Clusters by themselves, the last one first, each as far as it gets; like `Merged` in each."""
+
+    def __init__(self) -> None:
+        self.queues: dict[int, Merged] = {}
+
+    def start(self, group: Group) -> None:
+        cluster = self._clusters(group)
+        for rows in np.split(np.arange(group.n), np.flatnonzero(np.diff(cluster)) + 1):
+            self.push(group.part(rows, group.block.live))
+
+    def _clusters(self, group: Group) -> np.ndarray:
+        return group.cta // self.executor.geometry.ranks
+
+    def _queue(self, group: Group) -> Merged:
+        cluster = int(self._clusters(group)[0])
+        known = self.queues.get(cluster)
+        if known is None:
+            known = self.queues[cluster] = Merged()
+            known.executor = self.executor
+        return known
+
+    def push(self, group: Group) -> None:
+        self._queue(group).push(group)
+
+    def pick(self) -> Group | None:
+        last = max((c for c, queue in self.queues.items() if queue.queue), default=-1)
+        return None if last < 0 else self.queues[last].pick()
+
+    def entered(self, group: Group) -> Group | None:
+        return self._queue(group).entered(group)
+
+    def parking(self, group: Group) -> Any:
+        return (int(self._clusters(group)[0]), *self._queue(group).parking(group))
+
+
 class _Warps(Schedule):
     """Warps by themselves; operations stay in flight until somebody says otherwise."""
 

@@ -12,16 +12,18 @@ from xttir.analyses.events import Access, AsyncOp, Footprint, Space, Trace
 from xttir.frontends.launch_description import LaunchDescription
 from xttir.interp.ptx.executor import Executor
 from xttir.interp.ptx.plan import Plan, plan_of
+from xttir.interp.ptx.schedules import Backward
 from xttir.interp.ptx.uses import Uses
 
 
-def trace(module: ModuleOp, launch: LaunchDescription) -> Trace:
-    """The events of one schedule of a launch. Raises InputError and Unsupported."""
-    return trace_plan(plan_of(module, launch.entry), launch)
+def trace(module: ModuleOp, launch: LaunchDescription, *, backward: bool = False) -> Trace:
+    """The events of one schedule of a launch; `backward`: one in which the last blocks come first.
+    Raises InputError and Unsupported."""
+    return trace_plan(plan_of(module, launch.entry), launch, backward=backward)
 
 
-def trace_plan(plan: Plan, launch: LaunchDescription) -> Trace:
-    executor = Executor(plan, launch, None)
+def trace_plan(plan: Plan, launch: LaunchDescription, *, backward: bool = False) -> Trace:
+    executor = Executor(plan, launch, None, Backward() if backward else None)
     executor.run()
     return _trace(executor)
 

@@ -1,0 +1,44 @@
+"""Verifies a launch: traces it, and once more the other way round where one trace is too few.
+
+Where blocks draw tickets (the last one to come does the rest), the trace has chosen who is last.
+Whether another choice is as good is tried with the opposite one: the last blocks first.
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xttir.analyses.events import Trace
+from xttir.analyses.paths import Lines
+from xttir.analyses.verify import Report, verify_trace
+from xttir.diagnostics import Verdict
+from xttir.frontends.launch_description import LaunchDescription
+
+
+def verify_launch(
+    module: ModuleOp,
+    launch: LaunchDescription,
+    *,
+    strict: bool = False,
+    pair: Lines | None = None,
+) -> tuple[Trace, Report]:
+    """A trace of the launch and the verdict on all schedules; see `verify_trace`. Raises
+    InputError and Unsupported."""
+    from xttir.interp.ptx.trace import trace
+
+    found = trace(module, launch)
+    report = verify_trace(found, strict=strict, pair=pair)
+    if report.verdict is Verdict.VERIFIED and report.tickets:
+        other = verify_trace(trace(module, launch, backward=True), strict=strict)
+        _both(report, other)
+    return found, report
+
+
+def _both(report: Report, other: Report) -> None:
+    """The verdict where one order of the blocks was verified, and `other` is that of another."""
+    report.verdict = other.verdict
+    report.faults += [f for f in other.faults if f not in report.faults]
+    report.unknown += other.unknown
+    report.stats["orders"] = 2
+    report.assumptions += [a for a in other.assumptions if a not in report.assumptions]
+    report.assumptions.append("tickets were drawn in two orders: the first blocks first, and last")
