@@ -9,6 +9,7 @@ pairs that need one are left undecided.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,12 @@ if TYPE_CHECKING:
 
 RELEASES = frozenset({Sem.RELEASE, Sem.ACQ_REL, Sem.SC})
 ACQUIRES = frozenset({Sem.ACQUIRE, Sem.ACQ_REL, Sem.SC})
+
+WEAK = "weak"
+"""Stands for the instruction of a write that needs order of its own."""
+
+COUNTS = re.compile(r"(atom|red)\..*\.(add|inc|dec)\.")
+"""Atomics that all count: who sees the last of them has seen all."""
 
 Spot = tuple[int, int]
 """(trace index of the event, lane)."""
@@ -101,13 +108,16 @@ class ValueEdges:
             last = candidates[-1]
             # A write by the reader itself, later, cannot be what it saw.
             others = [w for w in line if not (w[1] == lane and w[:2] >= own)]
-            atomics = all(w[2] for w in others)
+            # What a thread wrote before all atomics is a start value: were it not ordered before
+            # them, that would be a race.
+            start = 1 if others and others[0][3] == WEAK else 0
+            atomics = all(w[2] for w in others[start:])
             complete = bool(others) and others[-1][:2] == last[:2]
             before = all(w[:2] < own for w in others)
             if event.spins:
                 sure = (len(others) == 1 or (atomics and before)) and complete
             else:
-                adds = all(w[3].startswith(("atom", "red")) and ".add" in w[3] for w in others)
+                adds = all(COUNTS.match(w[3]) for w in others[start:])
                 sure = f.mode is Mode.RMW and atomics and adds and before and complete
                 if sure:
                     self.tickets.add(at)
@@ -225,6 +235,8 @@ def _writes(
             text = text.split(None, 1)[1] if text.startswith("@") else text
             for row, piece in np.argwhere(hit).tolist():
                 key = (f.space, int(starts[row, piece]))
+                if event.sem is Sem.WEAK and f.mode is not Mode.RMW:
+                    text = WEAK
                 entry = (view.index, int(view.lanes[row]), f.mode is Mode.RMW, text)
                 out.setdefault(key, []).append(entry)
     return out
