@@ -75,6 +75,8 @@ def guarded(report: StaticReport) -> Iterator[None]:
         report.unsupported.append(problem(error))
     except KeyboardInterrupt:
         report.interrupted = "by Ctrl-C"
+    except MemoryError:
+        report.unsupported.append(Problem("a launch that needs more memory than there is"))
     except Exception as error:
         if os.environ.get("XTTIR_DEBUG", "0") not in ("", "0"):
             raise

@@ -248,3 +248,9 @@ def test_other_memory_at_unknown_addresses_stops_the_trace() -> None:
     kernel = Kernel(body, {"a": A[:32], "out": ("u32", 1)}, unknown=("a",))
     with pytest.raises(Unsupported, match="depends on data"):
         kernel.trace()
+
+
+def test_a_launch_of_too_many_threads_is_refused_at_once() -> None:
+    kernel = Kernel("ret;", {}, threads=1024, blocks=1 << 20)
+    with pytest.raises(Unsupported, match="1,073,741,824 threads"):
+        kernel.trace()

@@ -19,7 +19,7 @@ from xttir.analyses.events import (
     Event,
     Exit,
 )
-from xttir.diagnostics import Fault, Kind, Policy, Unsupported
+from xttir.diagnostics import Fault, Kind, Location, Policy, Unsupported
 from xttir.frontends.launch_description import LaunchDescription
 from xttir.interp.ptx import converge, unknown
 from xttir.interp.ptx.actual_step import ActualStep
@@ -45,6 +45,8 @@ OUTLIVES = frozenset({"cp.async"})
 """Engines whose operations may be under way when their block ends."""
 MAX_STEPS = 20_000_000
 """Blocks entered; more is an endless loop."""
+MAX_THREADS = 1 << 24
+"""Threads of a launch: all are there at once, and each takes memory."""
 BATCH_LANES = 1 << 16
 """Blocks are started in batches of whole clusters with about this many threads."""
 
@@ -67,6 +69,12 @@ class Executor(Names):
         self.threads_per_cta = self.geometry.threads
         self.layout = lay_out(plan.kernel, launch)
         lanes = self.geometry.ctas * self.threads_per_cta
+        if lanes > MAX_THREADS:
+            raise Unsupported(
+                f"a launch of {lanes:,} threads (at most {MAX_THREADS:,})",
+                Location(launch.file) if launch.file else None,
+                hint="fewer blocks that do the same show the same faults",
+            )
         self.memory = LaunchMemory(
             self.geometry.ctas,
             lanes,
