@@ -74,6 +74,9 @@ def test_reference_and_comparison(data: dict[str, Any]) -> None:
     ("expression", "message"),
     [
         ("y + 1", "ref.out: cannot be evaluated: NameError"),
+        ("open('x')", "ref.out: cannot be evaluated: NameError"),
+        ("exit()", "ref.out: cannot be evaluated: NameError"),
+        ("__import__('os').getcwd()", "ref.out: cannot be evaluated: NameError"),
         ("1", "ref.out: expected a torch tensor, found int"),
         ("x", "ref.out: has shape [64, 64], but 'out' has [8]"),
     ],

@@ -21,6 +21,11 @@ from xttir.frontends.launch_description.spec import LaunchDescription, TensorSpe
 
 _TORCH_BITS = {1: np.uint8, 2: np.int16, 4: np.int32, 8: np.int64}
 
+_ITERATES = (all, any, dict, enumerate, len, list, range, reversed, set, slice, sorted, tuple, zip)
+_COMPUTES = (abs, bool, divmod, float, int, max, min, pow, round, sum)
+BUILTINS = {f.__name__: f for f in (*_ITERATES, *_COMPUTES)}
+"""What a reference may call besides torch and math: it computes, and does nothing else."""
+
 
 def materialise(
     description: LaunchDescription, seed: int = 0, only: Iterable[str] | None = None
@@ -92,7 +97,7 @@ def reference(
     if not description.ref:
         return {}
     torch = _torch(description)
-    names: dict[str, Any] = {"torch": torch, "math": math}
+    names: dict[str, Any] = {"torch": torch, "math": math, "__builtins__": BUILTINS}
     names |= {
         name: to_torch(description.tensors[name].view(data), torch) for name, data in before.items()
     }
@@ -100,6 +105,8 @@ def reference(
     for name, expression in description.ref.items():
         spec, at = description.tensors[name], f"ref.{name}"
         try:
+            if "__" in expression:
+                raise NameError("names with `__` are not for references")
             value = eval(expression, dict(names))
         except Exception as error:
             what = f"{at}: cannot be evaluated: {type(error).__name__}: {_line(error)}"
