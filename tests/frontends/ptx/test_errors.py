@@ -118,3 +118,12 @@ def test_damaged_text(data: st.DataObject) -> None:
         location = getattr(error, "location", None)
         assert location is not None
         assert location.line > 0
+
+
+def test_a_function_is_defined_once() -> None:
+    head = ".version 8.6\n.target sm_90a\n.address_size 64\n"
+    twice = ".func f();\n.func f() { ret; }\n.func f() { ret; }\n"
+    with pytest.raises(InputError, match="`f` is defined twice") as error:
+        parse_ptx(head + twice, "twice.ptx")
+    assert error.value.location is not None
+    assert error.value.location.line == 6

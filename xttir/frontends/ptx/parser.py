@@ -70,6 +70,8 @@ class Parser:
         self.places = Places(source, inline, texts)
         self.scope = Scope()
         self.ops: list[Operation] = []
+        self.defined: set[str] = set()
+        """Functions with a body."""
         self.depth = 0
         self.operands = Operands()
         self.mnemonics: dict[str, Mnemonic] = {}
@@ -346,6 +348,9 @@ class Parser:
             properties["entry"] = UnitAttr()
         blocks: list[Block] = []
         if not stream.accept(";"):
+            if name in self.defined:
+                raise stream.error(f"`{name[:60]}` is defined twice")
+            self.defined.add(name)
             stream.expect("{")
             variables = BodyParser(self, names, body).read()
             blocks = build(body, variables)
