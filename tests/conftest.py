@@ -7,6 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+# A busy machine makes an example slow, not wrong.
+settings.register_profile("xttir", deadline=None)
+settings.load_profile("xttir")
 
 ROOT = Path(__file__).resolve().parent.parent
 

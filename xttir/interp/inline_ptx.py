@@ -176,6 +176,9 @@ def _parse_step(statement: str) -> Step:
         form = Form(opcode, (), (opcode.split(".")[-1],))
         target, source = (_operand(t, opcode) for t in operands)
         return Step(None, form, (target,), (source,), guard)
+    if ".cc" in opcode or opcode.startswith(("addc.", "subc.", "madc.")):
+        # The table has them, with the flag as an operand; here the flag is nobody's operand.
+        raise Unsupported(f"PTX instruction {opcode}", hint="the carry flag in inline assembly")
     entry, form = find(opcode)
     if not operands or not form.types:
         raise Unsupported(f"PTX instruction {opcode}")

@@ -1,6 +1,9 @@
-"""PTX arithmetic with the carry flag, for the instruction table: add.cc, addc, sub.cc, subc, mad.cc,
-madc. The flag is an operand: the last source of what reads it, the second result of what writes it.
-PTX ISA 9.1, section 9.7.2."""
+"""PTX arithmetic with the carry flag, for the instruction table.
+
+add.cc, addc, sub.cc, subc, mad.cc, madc. The flag is an operand: the last source of what
+reads it, the second result of what writes it.
+PTX ISA 9.1, section 9.7.2.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """What a launch puts where: parameters, tensors, variables, shared memory.
 
 Parameters lie one after the other in a window of their own, as the kernel declares them; a tensor
-map is its 128-byte image there. Shared memory has the static variables first, then the dynamic part.
+map is its 128-byte image there. Shared memory has the static variables first, then the dynamic
+part.
 """
 
 from __future__ import annotations

@@ -122,7 +122,7 @@ class LaunchMemory:
         """What is being executed may still be under way when its block ends."""
         self.version = 0
         self.global_version = 0
-        """Count stores and atomics: what somebody may be waiting for (anywhere; in global memory)."""
+        """Stores and atomics so far: what somebody may wait for (anywhere; in global memory)."""
 
     @staticmethod
     def _rows(name: str, rows: int, size: int) -> Region:
@@ -439,7 +439,7 @@ class LaunchMemory:
         return out
 
     def _unknown(self, space: Space, where: np.ndarray, size: int, cta: np.ndarray | None) -> bool:
-        """Whether the pieces lie in one region of unknown data: bounds are all there is to check."""
+        """Whether the pieces lie in one region of unknown data: only bounds are to be checked."""
         if not self.tracing or space != Space.GLOBAL or not where.size:
             return False
         places = self.locate(space, where, size, cta)

@@ -48,8 +48,8 @@ MAX_INLINED = 200_000
 
 @dataclass(slots=True)
 class Ending:
-    """How a block ends. `kind`: "goto", "branch" (first target if the guard holds, else the second),
-    "index" (the target that `index` says) or "exit"."""
+    """How a block ends. `kind`: "goto", "branch" (first target if the guard holds, else the
+    second), "index" (the target that `index` says) or "exit"."""
 
     kind: str
     targets: list[int] = field(default_factory=list)
@@ -162,7 +162,7 @@ class _Reader:
         after: int | None,
         callers: tuple[str, ...],
     ) -> None:
-        """Append the blocks of `function`; its first one is `start`, and a return goes to `after`."""
+        """Append the blocks of `function`, the first as `start`; a return goes to `after`."""
         if function.sym_name.data in callers:
             raise Unsupported(f"recursive call of {function.sym_name.data}", _place(function))
         callers = (*callers, function.sym_name.data)

@@ -1,8 +1,9 @@
 """Instructions on registers as closures over a group's registers.
 
-The meaning is the one of the `ptx_scalar` table, on decoded arrays; here operands are bound to slots
-once, decoding is a view where it can be, and values that are not plain arrays (unknown, pending) go
-another way. A closure takes the registers of a group: slot -> value, `env[GROUP]` the group itself.
+The meaning is the one of the `ptx_scalar` table, on decoded arrays; here operands are bound to
+slots once, decoding is a view where it can be, and values that are not plain arrays (unknown,
+pending) go another way. A closure takes the registers of a group: slot -> value, `env[GROUP]` the
+group itself.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def fit(raw: np.ndarray, dtype: np.dtype, signed: bool) -> np.ndarray:
     """Register bits widened (by sign or zeros) or cut to `dtype`."""
     if raw.dtype == dtype:
         return raw
-    if dtype == bool:
+    if dtype.kind == "b":
         return (raw & 1).astype(bool)
     if signed and raw.dtype.kind == "u" and raw.dtype.itemsize < dtype.itemsize:
         return raw.view(f"i{raw.dtype.itemsize}").astype(f"i{dtype.itemsize}").view(dtype)
@@ -54,7 +55,7 @@ def immediate(operand: Imm, type_: str) -> np.ndarray:
     value = operand.value
     if type_ == "pred":
         return np.array([bool(value)])
-    dtype, count = elements_of(type_) if type_ != "b128" else (np.dtype(np.uint64), 1)
+    count = elements_of(type_)[1] if type_ != "b128" else 1
     if isinstance(value, float):
         spelled = operand.text.lower().lstrip("-")
         if type_ in ("f16", "bf16", "f32", "f64", "tf32"):

@@ -1,8 +1,9 @@
 """Register contents over the lanes of a group, and how they are cut, joined and combined.
 
-A value is an array (n,), or (1,) when all lanes agree; `UNKNOWN` when it depends on tensor data that
-a trace does not have; `Partial` when that holds for some lanes; `Pending` while an asynchronous
-operation is going to write it. Everything that is not a plain array takes the slow path.
+A value is an array (n,), or (1,) when all lanes agree; `UNKNOWN` when it depends on tensor data
+that a trace does not have; `Partial` when that holds for some lanes; `Pending` while an
+asynchronous operation is going to write it. Everything that is not a plain array takes the slow
+path.
 """
 
 from __future__ import annotations
