@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -195,7 +196,7 @@ def _in_parts(
         # The reduction of a ufunc goes part by part, unless a part is a single number.
         if function is not None and parts.size > _PARTS:
             # The start of a sum would be 0, which loses the sign of a sum of -0.
-            start = {"initial": -0.0} if function is np.add else {}
+            start: dict[str, Any] = {"initial": -0.0} if function is np.add else {}
             a = function.reduce(parts, axis=axis, **start)
             continue
         before = (slice(None),) * axis
