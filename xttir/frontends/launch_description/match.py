@@ -15,7 +15,10 @@ from typing import Any, NoReturn
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 
 from xttir.diagnostics import InputError
+from xttir.dialects.locations import location_of
 from xttir.dialects.ptx.function import DeclAttr, FuncOp, VariableOp
+from xttir.dialects.ptx.instruction import Instruction
+from xttir.dialects.ptx.targets import missing
 from xttir.frontends.launch_description.dtypes import near
 from xttir.frontends.launch_description.fields import Document, Key
 from xttir.frontends.launch_description.spec import (
@@ -110,6 +113,7 @@ class _Matcher:
             self.wrong(("entry",), what, f"kernels of the PTX: {known}")
         kernel = kernels[d.entry]
         d = self._architecture(d)
+        self._instructions()
         self._threads(kernel, d)
         self._cluster(kernel, d)
         self._shared(kernel, d)
@@ -126,6 +130,16 @@ class _Matcher:
             self.wrong(("arch",), what, f'"arch": "{target.name}", or PTX compiled for {d.arch}')
         # What the kernel may use follows from its own target.
         return d
+
+    def _instructions(self) -> None:
+        """Every instruction must exist on the target that the PTX names."""
+        target = target_of(self.module)
+        for op in self.module.walk():
+            if isinstance(op, Instruction) and target.capability:
+                needed = missing(op.family, target.capability)
+                if needed:
+                    what = f"{op.family} needs {needed}; the PTX is for {target.name}"
+                    raise InputError(what, location_of(op), f".target {needed} or later")
 
     def _threads(self, kernel: FuncOp, d: LaunchDescription) -> None:
         required = _extent(kernel.directive("reqntid"))
