@@ -127,3 +127,20 @@ def test_a_function_is_defined_once() -> None:
         parse_ptx(head + twice, "twice.ptx")
     assert error.value.location is not None
     assert error.value.location.line == 6
+
+
+@pytest.mark.parametrize("literal", ["18446744073709551616", "0x10000000000000000"])
+def test_constants_have_64_bits(literal: str):
+    text = f""".version 8.0
+.target sm_80
+.address_size 64
+.visible .entry k() {{
+    .reg .b64 %rd<2>;
+    mov.u64 %rd1, {literal};
+    ret;
+}}
+"""
+    with pytest.raises(InputError, match="does not fit in 64 bits") as error:
+        parse_ptx(text, "k.ptx")
+    assert error.value.location is not None
+    assert error.value.location.line == 6

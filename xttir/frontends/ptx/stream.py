@@ -84,16 +84,23 @@ class Stream:
             raise self.error("expected an integer", at=start)
         return value
 
+    def _fits(self, value: int | float, start: int) -> None:
+        """Integer constants have 64 bits (PTX ISA 4.5.1)."""
+        if isinstance(value, int) and not -(2**63) <= value < 2**64:
+            raise self.error(f"{value} does not fit in 64 bits", at=start)
+
     def constant(self) -> str:
         """A constant expression: as spelled where it is one literal, else its value."""
         start = self.index
         literal = self.texts[start]
         if literal[0].isdigit() and self.texts[start + 1] in _AFTER:
+            self._fits(number(literal), start)
             self.index += 1
             return literal
         negative = literal == "-"
         literal = self.texts[start + negative]
         value = self.number()
+        self._fits(value, start)
         if self.index == start + 1 + negative and literal[0].isdigit():
             return "-" + literal if negative else literal
         if isinstance(value, float):
