@@ -25,15 +25,14 @@ MEMORY = 2e9
 
 INSIDE = """
 import sys, time
-from xttir.analyses.verify import verify_trace
+from xttir.analyses.launches import verify_launch
 from xttir.frontends.launch_description import load
 from xttir.frontends.ptx import parse_ptx
-from xttir.interp.ptx.trace import trace
 module = parse_ptx(open(sys.argv[1]).read(), sys.argv[1])
 launch, best = load(sys.argv[2]), 1e9
 for _ in range(int(sys.argv[3]) + 1):
     start = time.process_time()
-    report = verify_trace(trace(module, launch))
+    _, report = verify_launch(module, launch)
     best = min(best, time.process_time() - start)
 print(report.verdict, best)
 """

@@ -20,7 +20,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from conformance import results
-from xttir.analyses.verify import verify_trace
+from xttir.analyses.launches import verify_launch
 from xttir.analyses.witness import schedule_in
 from xttir.diagnostics import XttirError
 from xttir.frontends.launch_description import (
@@ -32,7 +32,6 @@ from xttir.frontends.launch_description import (
 )
 from xttir.frontends.ptx import parse_ptx
 from xttir.interp.ptx.running import run
-from xttir.interp.ptx.trace import trace
 
 
 def main() -> int:
@@ -117,7 +116,7 @@ def check(ptx: Path, launch: Path, random: int, policy: str) -> results.Entry:
 
 def witnesses(module: ModuleOp, description: LaunchDescription) -> dict[str, dict[str, Any]]:
     """The schedules of the faults that the analyses find, by a name."""
-    faults = verify_trace(trace(module, description)).faults
+    faults = verify_launch(module, description)[1].faults
     found = {}
     for number, fault in enumerate(faults):
         schedule = schedule_in(fault.witness)
