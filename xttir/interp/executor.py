@@ -159,6 +159,7 @@ class _Run:
             m = Machine(self.launch.module, self.launch.grid, self.policy, memory, self.log)
             m.sanitizer = sanitizer
             m.checked = self.plan.compiler.checked
+            m.observer = self.launch.observer
             return m
 
         first = machine()

@@ -6,14 +6,20 @@ kernel's `tt.func`, in order.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
 from xttir.diagnostics import Fault, Location
 from xttir.policy import CheckCounts
+
+if TYPE_CHECKING:
+    from xttir.interp.access import Access
+    from xttir.interp.machine import Machine
 
 
 @dataclass(eq=False)
@@ -81,6 +87,10 @@ class ScalarArg:
 
 Argument = TensorArg | DescriptorArg | ScalarArg
 
+Observer = Callable[["Machine", Operation, str, "Access"], None]
+"""(machine, op, "load" | "store" | "atomic", access). The access's pieces say which bytes of which
+region, its `bad` lanes what was out of bounds; `machine.pids` are the programs."""
+
 
 @dataclass(frozen=True, eq=False)
 class Launch:
@@ -109,6 +119,8 @@ class Launch:
     """While configurations are tried: the arguments that the tuner resets or restores."""
     compiled: Any = None
     """What the frontend compiled the module from, for who wants the device code."""
+    observer: Observer | None = None
+    """Told of every access to global memory as it is made, bounds resolved, before it is done."""
 
 
 @dataclass

@@ -28,6 +28,7 @@ from xttir.diagnostics import Kind
 from xttir.policy import CheckCounts, RunPolicy
 
 if TYPE_CHECKING:
+    from xttir.interp.launch import Observer
     from xttir.interp.memory import Memory
     from xttir.interp.report import FaultLog
     from xttir.interp.sanitizer import Sanitizer
@@ -84,6 +85,7 @@ class Machine(Interpreter):
         self.watching = False
         self.scheduler: Any = None
         self.checked: set[int] = set()
+        self.observer: Observer | None = None
         self._prints: list[tuple[int, str]] = []
 
     def program_id(self, axis: int) -> np.ndarray:

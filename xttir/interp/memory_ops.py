@@ -36,6 +36,8 @@ def _resolve(
         m.counts.add("bounds")
         if access.bad:
             m.sanitizer.out_of_bounds(m, op, verb, access, itemsize)
+    if m.observer is not None:
+        m.observer(m, op, verb, access)
     return access
 
 
