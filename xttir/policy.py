@@ -30,7 +30,8 @@ class RunPolicy:
     """How launches run and what they are checked for.
 
     `batch`: program instances per batch, 0 chooses by tile size. `max_steps`: iterations of one
-    loop after which it is reported as not ending. `values_only` turns every check off.
+    loop after which it is reported as not ending; `max_trips`: of all counted loops of a launch
+    together, 0 for no limit. `values_only` turns every check off.
     """
 
     checks: frozenset[str] = frozenset(CHECKS)
@@ -38,6 +39,7 @@ class RunPolicy:
     grid_order: str = "forward"
     seed: int = 0
     max_steps: int = 1_000_000
+    max_trips: int = 0
     batch: int = 0
     strict: bool = False
 
@@ -82,6 +84,8 @@ class CheckCounts:
     done: dict[str, int] = field(default_factory=dict)
     not_done: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
+    trips: int = 0
+    """Iterations of counted loops."""
 
     def add(self, check: str, n: int = 1) -> None:
         self.done[check] = self.done.get(check, 0) + n

@@ -138,6 +138,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
             raise Unsupported("scf.for with a step that is not positive", location_of(op))
         same = all(a.size == 1 or (a == a[0]).all() for a in (low, high, step))
         if same:
+            m.count_trips(op, max(0, -(-(int(high[0]) - int(low[0])) // int(step[0]))))
             for number in range(int(low[0]), int(high[0]), int(step[0])):
                 frame[variable] = loop_variable(number)
                 for slot, value in zip(carried, values, strict=True):
@@ -171,6 +172,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
             values = run_single_exit(m, region, inner)
             return going(at, iteration + 1), values
 
+        m.count_trips(op, max(0, int((-(-(high - low) // step)).max())))
         flag = going(np.arange(batch), 0)
         return _divergent_loop(m, region.captured, frame, flag, values, 0, advance)
 

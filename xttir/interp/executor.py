@@ -22,7 +22,7 @@ from xdsl.ir import Attribute
 from xttir.diagnostics import InputError
 from xttir.dialects import tt
 from xttir.interp import progress
-from xttir.interp.affine import Index
+from xttir.interp.affine import Index, dense
 from xttir.interp.control import run_body
 from xttir.interp.effects import Effects, effects_of
 from xttir.interp.heap import keep_freed_memory, release_room
@@ -33,6 +33,7 @@ from xttir.interp.launch import (
     LaunchResult,
     ScalarArg,
     TensorArg,
+    ValueArg,
 )
 from xttir.interp.machine import Machine, StepLimit
 from xttir.interp.memory import Memory, Pointer, Region
@@ -43,7 +44,8 @@ from xttir.interp.sanitizer import Sanitizer
 from xttir.interp.scheduler import Scheduler, report_endless
 from xttir.interp.shadow import Clocks
 from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
-from xttir.interp.types import element_type, numpy_dtype
+from xttir.interp.taint import plain
+from xttir.interp.types import element_type, numpy_dtype, shape_of
 from xttir.policy import RunPolicy
 
 BATCH_ELEMENTS = 1 << 20
@@ -102,7 +104,9 @@ def run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:
             result.completed = False
     if not result.completed:
         run.log.counts.skip("programs not run to their end")
+    result.results = run.results()
     result.faults = run.log.faults()
+    result.trips = run.log.counts.trips
     result.seconds = time.perf_counter() - begin
     return result
 
@@ -126,6 +130,8 @@ class _Run:
     policy: RunPolicy
     programs: int = 0
     log: FaultLog = field(init=False)
+    returned: list[tuple[np.ndarray, list[Any]]] = field(default_factory=list)
+    """Of functions with results: programs, and what they returned."""
 
     def __post_init__(self) -> None:
         launch = self.launch
@@ -163,7 +169,7 @@ class _Run:
             return m
 
         first = machine()
-        first.pids = order[:1]
+        first.begin(order[:1])
         base: Frame = [None] * self.plan.function.slots
         for slot, value in zip(self.plan.function.body.entry.arguments, values, strict=True):
             base[slot] = value
@@ -198,27 +204,49 @@ class _Run:
         size = self._batch_size()
         tainted = m.tainted
         for start in range(0, self.programs, size):
-            m.pids = order[start : start + size]
+            m.begin(order[start : start + size])
             m.sanitizer.begin_batch(m.pids)
             m.tainted = tainted
             try:
-                run_body(m, self.plan.function, list(base))
+                self._run_program(m, base)
             finally:
                 m.flush()
             progress.report(min(start + size, self.programs), self.programs, self.launch.kernel)
         return True
+
+    def _run_program(self, m: Machine, base: Frame) -> None:
+        values = run_body(m, self.plan.function, list(base))
+        if values:
+            self.returned.append((m.pids, values))
+
+    def results(self) -> list[np.ndarray]:
+        """The results of every program, in the order of program ids."""
+        if not self.returned:
+            return []
+        ids = np.concatenate([pids for pids, _ in self.returned])
+        order = np.argsort(ids)
+        out = []
+        types = self.plan.function.op.function_type.outputs.data
+        for n, ty in enumerate(types):
+            parts = []
+            for pids, values in self.returned:
+                held = plain(values[n])
+                held = held.addresses() if isinstance(held, Pointer) else dense(held)
+                parts.append(np.broadcast_to(held, (pids.size, *shape_of(ty))))
+            out.append(np.concatenate(parts)[order])
+        return out
 
     def _run_in_turns(
         self, machine: Callable[[], Machine], base: Frame, order: np.ndarray, memory: Memory
     ) -> bool:
         def start(pid: int) -> tuple[Machine, Callable[[], None]]:
             m = machine()
-            m.pids = np.array([pid], np.int64)
+            m.begin(np.array([pid], np.int64))
             m.watching = True
 
             def body() -> None:
                 try:
-                    run_body(m, self.plan.function, list(base))
+                    self._run_program(m, base)
                 finally:
                     m.flush()
 
@@ -232,7 +260,7 @@ class _Run:
 
 
 def _tensor_of(argument: Argument) -> TensorArg | None:
-    if isinstance(argument, DescriptorArg):
+    if isinstance(argument, DescriptorArg | ValueArg):
         return argument.tensor
     return argument if isinstance(argument, TensorArg) else None
 
@@ -249,9 +277,20 @@ def _bind(arguments: tuple[Argument, ...], types: list[Attribute], memory: Memor
             values.append(Pointer(region, _zero()))
         elif isinstance(argument, DescriptorArg):
             values.append(_descriptor(argument, ty, memory))
+        elif isinstance(argument, ValueArg):
+            values.append(_by_value(argument, memory))
         else:
             values.append(_scalar(argument, ty))
     return values
+
+
+def _by_value(argument: ValueArg, memory: Memory) -> Any:
+    value = argument.value[None]
+    if argument.tensor is None:
+        return value
+    region = Region(argument.tensor)
+    memory.regions.append(region)
+    return Pointer(region, value)
 
 
 def _zero() -> Index:

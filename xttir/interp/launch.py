@@ -85,7 +85,20 @@ class ScalarArg:
     value: int | float
 
 
-Argument = TensorArg | DescriptorArg | ScalarArg
+@dataclass(frozen=True, eq=False)
+class ValueArg:
+    """An argument that no device launch could pass: a tensor by value, or pointers to elements.
+
+    `value`: the elements, of the parameter's shape; with `tensor`, their byte offsets from the
+    tensor's element 0.
+    """
+
+    name: str
+    value: np.ndarray
+    tensor: TensorArg | None = None
+
+
+Argument = TensorArg | DescriptorArg | ScalarArg | ValueArg
 
 Observer = Callable[["Machine", Operation, str, "Access"], None]
 """(machine, op, "load" | "store" | "atomic", access). The access's pieces say which bytes of which
@@ -132,3 +145,8 @@ class LaunchResult:
     programs: int = 0
     seconds: float = 0.0
     completed: bool = True
+    results: list[np.ndarray] = field(default_factory=list)
+    """What a function returned, [programs, *shape] each (pointers as addresses); kernels return
+    nothing."""
+    trips: int = 0
+    """Iterations of counted loops, each counted once for all programs of a batch."""

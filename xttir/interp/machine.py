@@ -25,6 +25,7 @@ from xdsl.interpreter import Interpreter
 from xdsl.ir import Operation
 
 from xttir.diagnostics import Kind
+from xttir.interp.order import AgentClock
 from xttir.policy import CheckCounts, RunPolicy
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class Machine(Interpreter):
 
     grid: tuple[int, int, int]
     pids: np.ndarray
+    batch: np.ndarray
+    """int64: the programs that started together, those that are not active included."""
     memory: Memory
     policy: RunPolicy
     counts: CheckCounts
@@ -63,6 +66,7 @@ class Machine(Interpreter):
     sanitizer: Sanitizer
     tainted: bool
     """Whether a value of the batch may be `taint.Tainted`."""
+    _clock: AgentClock | None
     watching: bool
     """Whether stores must notice that they change nothing (programs may spin)."""
 
@@ -80,13 +84,36 @@ class Machine(Interpreter):
         self.memory = memory
         self.log = log
         self.counts = log.counts
-        self.pids = np.zeros(1, np.int64)
+        self.begin(np.zeros(1, np.int64))
         self.tainted = False
         self.watching = False
         self.scheduler: Any = None
         self.checked: set[int] = set()
         self.observer: Observer | None = None
         self._prints: list[tuple[int, str]] = []
+
+    def begin(self, pids: np.ndarray) -> None:
+        """Programs `pids` (int64[b]) start as one batch."""
+        self.pids = self.batch = pids
+        self._clock = None
+
+    def positions(self) -> np.ndarray | None:
+        """Positions of the active programs in the batch, None for all of it."""
+        if self.pids.size == self.batch.size:
+            return None
+        order = np.argsort(self.batch)
+        return order[np.searchsorted(self.batch, self.pids, sorter=order)]
+
+    @property
+    def clock(self) -> AgentClock:
+        """What the agent that this machine runs has seen of others and of its async engines."""
+        if self._clock is None:
+            self._clock = AgentClock("agent", self.batch.size)
+        return self._clock
+
+    @clock.setter
+    def clock(self, clock: AgentClock) -> None:
+        self._clock = clock
 
     def program_id(self, axis: int) -> np.ndarray:
         """int32[b]: the program id along `axis` (0 x, 1 y, 2 z) of every active program."""
@@ -96,6 +123,12 @@ class Machine(Interpreter):
         if axis == 1:
             return (self.pids // gx % gy).astype(np.int32)
         return (self.pids // (gx * gy)).astype(np.int32)
+
+    def count_trips(self, op: Operation, trips: int) -> None:
+        """Called before a counted loop runs `trips` iterations. Ends the launch at the limit."""
+        self.counts.trips += trips
+        if self.policy.max_trips and self.counts.trips > self.policy.max_trips:
+            raise StepLimit(op, self)
 
     def step(self, op: Operation, values: list[Any], iteration: int) -> None:
         """Called at the end of every iteration of a loop that may not end by itself, with the

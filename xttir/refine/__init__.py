@@ -1,0 +1,1 @@
+"""Whether two programs are the same function: compiler passes validated stage by stage."""
