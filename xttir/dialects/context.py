@@ -24,6 +24,8 @@ NEW: dict[str, Callable[[], Dialect]] = {
     "ttg": _named("ttg", "TTG"),
     "ttng": _named("ttng", "TTNG"),
     "gluon": _named("gluon", "GLUON"),
+    "nvws": _named("nvws", "NVWS"),
+    "tti": _named("tti", "TTI"),
     "ptx": _named("ptx", "PTX"),
 }
 """Dialects that xDSL does not have, by name."""

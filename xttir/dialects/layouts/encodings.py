@@ -235,6 +235,15 @@ TTG_ENCODINGS = (
     PaddedSharedEncodingAttr,
     SharedMemorySpaceAttr,
 )
+SHARED_ENCODINGS = (
+    SwizzledSharedEncodingAttr,
+    AMDRotatingSharedEncodingAttr,
+    NVMMASharedEncodingAttr,
+    PartitionedSharedEncodingAttr,
+    SharedLinearEncodingAttr,
+    PaddedSharedEncodingAttr,
+)
+"""Layouts of shared memory."""
 TTNG_ENCODINGS = (
     TensorMemorySpaceAttr,
     TensorMemoryEncodingAttr,

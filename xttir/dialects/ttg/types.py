@@ -116,6 +116,7 @@ TYPE_OR_MEMDESC = Check(
 PTR_TENSOR = Check("a tensor of pointers", tensor_of(is_ptr))
 I1_TENSOR = Check("a tensor of i1", tensor_of(int_of(1)))
 I8_TENSOR = Check("a tensor of i8", tensor_of(int_of(8)))
+I32_TENSOR = Check("a tensor of i32", tensor_of(int_of(32)))
 INDUCTION = Check("an integer or index", lambda a: isinstance(a, IndexType) or int_of(32, 64)(a))
 I32_TYPED = IntegerAttr.constr(i32)
 I32_ARRAY = DenseArrayBase.constr(i32)

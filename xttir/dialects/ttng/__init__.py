@@ -59,7 +59,6 @@ from xttir.dialects.ttng.tma import (
 )
 from xttir.dialects.ttng.types import (
     ANY_TENSOR_DESC,
-    I32_TENSOR,
     I128,
     PACKED_OPERAND,
     PACKED_RESULT,

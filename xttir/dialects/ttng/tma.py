@@ -31,8 +31,8 @@ from xttir.dialects.ods import (
 from xttir.dialects.tt.enums import DescriptorReduceKind
 from xttir.dialects.tt.types import PTR, TENSOR, TENSOR_DESC
 from xttir.dialects.tt.versions import CacheHints
-from xttir.dialects.ttg import MEMDESC
-from xttir.dialects.ttng.types import ANY_TENSOR_DESC, I32_TENSOR
+from xttir.dialects.ttg.types import I32_TENSOR, MEMDESC
+from xttir.dialects.ttng.types import ANY_TENSOR_DESC
 
 
 @irdl_op_definition

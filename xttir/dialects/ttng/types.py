@@ -77,7 +77,6 @@ class CachePolicyAttr(StructAttr):
 ANY_TENSOR_DESC = Check(
     "a tensor descriptor", lambda a: isinstance(a, TensorDescType | TensorDescIm2ColType)
 )
-I32_TENSOR = Check("a tensor of i32", tensor_of(int_of(32)))
 PACKED_OPERAND = Check(
     "a tensor of i8 or floats",
     tensor_of(lambda a: is_float(a) or int_of(8)(a) or isinstance(a, Float8E8M0FNUType)),

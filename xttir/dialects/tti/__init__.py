@@ -1,0 +1,113 @@
+"""The `tti` dialect: what Triton's sanitizers insert into kernels (TritonInstrument).
+
+Names are those of `TritonInstrumentOps.td`.
+"""
+
+from xdsl.ir import Dialect
+
+from xttir.dialects.tti.buffers import (
+    ExperimentalAssertUniformOp,
+    ExperimentalBufferDescriptorsOp,
+    ExperimentalClusterCTAIdOp,
+    ExperimentalLocalGatherOp,
+    ExperimentalLockAcquireOp,
+    ExperimentalLockReleaseOp,
+    ExperimentalMemDescToI32Op,
+    ExperimentalMemoryOffsetToI32Op,
+)
+from xttir.dialects.tti.global_memory import (
+    ExperimentalGSanAtomicCASOp,
+    ExperimentalGSanAtomicLoadOp,
+    ExperimentalGSanAtomicPollOp,
+    ExperimentalGSanAtomicRMWOp,
+    ExperimentalGSanAtomicStoreOp,
+    ExperimentalGSanAtomicTensorDescAccessOp,
+    ExperimentalGSanClusterBarrierInitOp,
+    ExperimentalGSanClusterBarrierSyncOp,
+    ExperimentalGSanGridDependencyWaitOp,
+    ExperimentalGSanIndexedTensorDescAccessOp,
+    ExperimentalGSanInitOp,
+    ExperimentalGSanKernelExitOp,
+    ExperimentalGSanMBarrierArriveOp,
+    ExperimentalGSanMBarrierInitOp,
+    ExperimentalGSanMBarrierTableInitOp,
+    ExperimentalGSanMBarrierWaitOp,
+    ExperimentalGSanTensorAccessOp,
+    ExperimentalGSanTensorDescAccessOp,
+)
+from xttir.dialects.tti.types import MemType
+from xttir.dialects.tti.values import (
+    DotI8Op,
+    ExperimentalFPSanEmbedOp,
+    ExperimentalFPSanUnembedOp,
+)
+
+TTI = Dialect(
+    "tti",
+    [
+        ExperimentalAssertUniformOp,
+        ExperimentalBufferDescriptorsOp,
+        ExperimentalMemDescToI32Op,
+        ExperimentalMemoryOffsetToI32Op,
+        ExperimentalClusterCTAIdOp,
+        ExperimentalLocalGatherOp,
+        ExperimentalLockAcquireOp,
+        ExperimentalLockReleaseOp,
+        ExperimentalGSanInitOp,
+        ExperimentalGSanKernelExitOp,
+        ExperimentalGSanGridDependencyWaitOp,
+        ExperimentalGSanClusterBarrierInitOp,
+        ExperimentalGSanClusterBarrierSyncOp,
+        ExperimentalGSanMBarrierTableInitOp,
+        ExperimentalGSanMBarrierInitOp,
+        ExperimentalGSanMBarrierArriveOp,
+        ExperimentalGSanMBarrierWaitOp,
+        ExperimentalGSanTensorDescAccessOp,
+        ExperimentalGSanIndexedTensorDescAccessOp,
+        ExperimentalGSanAtomicTensorDescAccessOp,
+        ExperimentalGSanTensorAccessOp,
+        ExperimentalGSanAtomicLoadOp,
+        ExperimentalGSanAtomicStoreOp,
+        ExperimentalGSanAtomicPollOp,
+        ExperimentalGSanAtomicRMWOp,
+        ExperimentalGSanAtomicCASOp,
+        DotI8Op,
+        ExperimentalFPSanEmbedOp,
+        ExperimentalFPSanUnembedOp,
+    ],
+    [],
+)
+
+__all__ = [
+    "TTI",
+    "DotI8Op",
+    "ExperimentalAssertUniformOp",
+    "ExperimentalBufferDescriptorsOp",
+    "ExperimentalClusterCTAIdOp",
+    "ExperimentalFPSanEmbedOp",
+    "ExperimentalFPSanUnembedOp",
+    "ExperimentalGSanAtomicCASOp",
+    "ExperimentalGSanAtomicLoadOp",
+    "ExperimentalGSanAtomicPollOp",
+    "ExperimentalGSanAtomicRMWOp",
+    "ExperimentalGSanAtomicStoreOp",
+    "ExperimentalGSanAtomicTensorDescAccessOp",
+    "ExperimentalGSanClusterBarrierInitOp",
+    "ExperimentalGSanClusterBarrierSyncOp",
+    "ExperimentalGSanGridDependencyWaitOp",
+    "ExperimentalGSanIndexedTensorDescAccessOp",
+    "ExperimentalGSanInitOp",
+    "ExperimentalGSanKernelExitOp",
+    "ExperimentalGSanMBarrierArriveOp",
+    "ExperimentalGSanMBarrierInitOp",
+    "ExperimentalGSanMBarrierTableInitOp",
+    "ExperimentalGSanMBarrierWaitOp",
+    "ExperimentalGSanTensorAccessOp",
+    "ExperimentalGSanTensorDescAccessOp",
+    "ExperimentalLocalGatherOp",
+    "ExperimentalLockAcquireOp",
+    "ExperimentalLockReleaseOp",
+    "ExperimentalMemDescToI32Op",
+    "ExperimentalMemoryOffsetToI32Op",
+    "MemType",
+]
