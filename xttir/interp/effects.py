@@ -16,11 +16,16 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from xttir.dialects import scf, tt
+from xttir.dialects import scf, tt, ttg
 from xttir.interp.types import element_type, is_float_type, shape_of
 
 _ATOMICS = (tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp)
-_LOADS = (tt.LoadOp, tt.DescriptorLoadOp, tt.DescriptorGatherOp)
+_LOADS = (
+    tt.LoadOp,
+    tt.DescriptorLoadOp,
+    tt.DescriptorGatherOp,
+    ttg.AsyncCopyGlobalToLocalOp,
+)
 _STORES = (tt.StoreOp, tt.DescriptorStoreOp, tt.DescriptorScatterOp, tt.DescriptorReduceOp)
 _MEMORY = (*_ATOMICS, *_LOADS, *_STORES)
 

@@ -43,8 +43,8 @@ from xttir.interp.report import FaultLog
 from xttir.interp.sanitizer import Sanitizer
 from xttir.interp.scheduler import Scheduler, report_endless
 from xttir.interp.shadow import Clocks
-from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
 from xttir.interp.taint import plain
+from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
 from xttir.interp.types import element_type, numpy_dtype, shape_of
 from xttir.policy import RunPolicy
 

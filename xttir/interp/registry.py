@@ -31,7 +31,7 @@ def register_dialect(add: Callable[[Implementations], None]) -> None:
 @cache
 def implementations() -> Implementations:
     """The table of everything known."""
-    from xttir.interp import affine_rules, control, region_ops, tt, tt_memory
+    from xttir.interp import affine_rules, control, region_ops, tt, tt_memory, ttg_memory
     from xttir.interp.arith import IN_PLACE, ArithFunctions
     from xttir.interp.conversions import ConversionFunctions
     from xttir.interp.dot import DotFunctions
@@ -54,6 +54,7 @@ def implementations() -> Implementations:
     affine_rules.register(table)
     control.register(table)
     region_ops.register(table)
+    ttg_memory.register(table)
     for add in _extensions:
         add(table)
     return table

@@ -220,6 +220,18 @@ def observe(m: Machine, op: Operation, args: Sequence[Any]) -> None:
         watched = [(args[0], "condition")]
     if mask is not None:
         watched.append((mask, "mask"))
+    _observe_all(m, op, watched, mask)
+
+
+def observe_access(m: Machine, op: Operation, pointer: Any, mask: Any) -> None:
+    """Report bad lanes of a pointer or mask with which `op` accesses memory."""
+    watched = [(pointer, "address")]
+    if mask is not None:
+        watched.append((mask, "mask"))
+    _observe_all(m, op, watched, mask)
+
+
+def _observe_all(m: Machine, op: Operation, watched: list[tuple[Any, str]], mask: Any) -> None:
     for value, role in watched:
         if type(value) is not Tainted:
             continue

@@ -1,0 +1,481 @@
+"""Memory descriptors: views of buffers in shared or tensor memory, as values of the interpreter.
+
+A buffer is split into cells along its leading axis where that axis numbers the stages of a pipeline
+(the type has one axis more than its encoding). A cell holds an array like any value's, (1 or slots,
+*s) with extents full or 1, and storing a whole cell just keeps the stored array: a tile that goes
+through shared memory is never copied. Only partial stores make a cell an array of its own. Slots
+are the programs that were active at the allocation; a descriptor knows the slots of the programs
+that are active now, so divergent control flow compresses it like any other value.
+
+Storage is in logical row-major order. Where an op of the module sees the physical order, a buffer
+is bytes (`Buffer.of_bytes`), and a path that begins with a `views.Layout` says where elements are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xttir.interp.affine import dense
+from xttir.interp.batch import merge, take
+from xttir.interp.machine import Machine
+from xttir.interp.order import Stamp
+from xttir.interp.taint import Origin, Tainted
+from xttir.interp.views import (
+    Path,
+    Pick,
+    PickEach,
+    Reshape,
+    Subslice,
+    Trans,
+    ViewStep,
+    along,
+    is_static,
+    offsets_of,
+)
+
+AccessKind = Literal["read", "write"]
+
+
+class Access(NamedTuple):
+    """An access that later ones may conflict with.
+
+    `footprint`: bool (1 or b, n) elements of the cell, None for all. `slots`: int64[b] slots of the
+    buffer, None for all.
+    """
+
+    kind: AccessKind
+    op: Operation
+    stamp: Stamp
+    footprint: np.ndarray | None
+    slots: np.ndarray | None
+
+
+class Cell:
+    """Part of a buffer that is stored as one array.
+
+    `value`: (1 or slots, *s), None while nobody has written any of it. `owned`: whether `value` is
+    an array of the cell's own with full extents. `unwritten`, `bad`: bool arrays that broadcast to
+    the value: elements nobody has written, and undefined ones (because of `origin`); None: none.
+    `accesses`: those that are not ordered before everything.
+    """
+
+    __slots__ = ("accesses", "bad", "origin", "owned", "shape", "unwritten", "value")
+
+    def __init__(self, shape: tuple[int, ...]):
+        self.shape = shape
+        self.value: np.ndarray | None = None
+        self.owned = False
+        self.unwritten: np.ndarray | None = np.ones((1,) * (len(shape) + 1), bool)
+        self.bad: np.ndarray | None = None
+        self.origin: Origin | None = None
+        self.accesses: list[Access] = []
+
+    def own(self, slots: int, dtype: np.dtype) -> np.ndarray:
+        """The value as an array of the cell's own (slots, *shape), and marks likewise."""
+        full = (slots, *self.shape)
+        if not self.owned:
+            if self.value is None:
+                # All bits set is NaN in every float type.
+                self.value = np.full((*full, dtype.itemsize), 0xFF, np.uint8).view(dtype)[..., 0]
+            else:
+                self.value = np.array(np.broadcast_to(self.value, full), order="C")
+            self.owned = True
+            if self.unwritten is not None:
+                self.unwritten = np.array(np.broadcast_to(self.unwritten, full), order="C")
+            if self.bad is not None:
+                self.bad = np.array(np.broadcast_to(self.bad, full), order="C")
+        assert self.value is not None
+        return self.value
+
+
+class Buffer:
+    """One allocation.
+
+    `shape`: of a cell; `count` cells, along an axis of the type if `split`. `slots`: programs.
+    `positions`: their positions in the batch, None for all of it. `op`: what allocated it. `freed`:
+    what freed it.
+    """
+
+    def __init__(
+        self,
+        op: Operation,
+        dtype: np.dtype,
+        shape: tuple[int, ...],
+        split: bool,
+        slots: int,
+        positions: np.ndarray | None,
+    ):
+        self.op = op
+        self.dtype = dtype
+        self.split = split
+        self.slots = slots
+        self.positions = positions
+        self.freed: Operation | None = None
+        self.shape = shape
+        self.cells = [Cell(shape[1:]) for _ in range(shape[0])] if split else [Cell(shape)]
+
+    def fuse(self) -> None:
+        """Make all cells one, for views across them."""
+        if not self.split:
+            return
+        parts = self.cells
+        whole = Cell(self.shape)
+        self.split = False
+        self.cells = [whole]
+        if all(cell.value is None for cell in parts):
+            return
+        data = whole.own(self.slots, self.dtype)
+        unwritten = np.ones(data.shape, bool)
+        bad = np.zeros(data.shape, bool)
+        for n, cell in enumerate(parts):
+            if cell.value is not None:
+                data[:, n] = cell.value
+            unwritten[:, n] = False if cell.unwritten is None else cell.unwritten
+            bad[:, n] = False if cell.bad is None else cell.bad
+            whole.origin = whole.origin or cell.origin
+            for access in cell.accesses:
+                covered = np.zeros((1, len(parts), prod(cell.shape)), bool)
+                if access.footprint is not None:
+                    covered = np.repeat(covered, access.footprint.shape[0], axis=0)
+                covered[:, n] = True if access.footprint is None else access.footprint
+                flat = covered.reshape(covered.shape[0], -1)
+                whole.accesses.append(access._replace(footprint=flat))
+        whole.unwritten = unwritten if unwritten.any() else None
+        whole.bad = bad if bad.any() else None
+
+
+class MemDesc:
+    """A view of `buffer` for the programs that are active.
+
+    `shape`: of the view. `cell`: the cell seen, a number or int64[b]; None for the whole buffer.
+    `path`: from the elements of the cell (or the whole buffer) to those of the view. `slots`:
+    int64[b] slots of the active programs, None where they are all of the buffer's in order.
+    """
+
+    __slots__ = ("buffer", "cell", "path", "shape", "slots")
+
+    def __init__(
+        self,
+        buffer: Buffer,
+        shape: tuple[int, ...],
+        cell: int | np.ndarray | None = None,
+        path: Path = (),
+        slots: np.ndarray | None = None,
+    ):
+        self.buffer = buffer
+        self.shape = shape
+        self.cell = cell
+        self.path = path
+        self.slots = slots
+
+    @property
+    def dtype(self) -> np.dtype:
+        first = self.path[0] if self.path else None
+        return getattr(first, "dtype", self.buffer.dtype)
+
+    @property
+    def programs(self) -> int:
+        """How many programs are active."""
+        return self.buffer.slots if self.slots is None else self.slots.size
+
+    # --- views -----------------------------------------------------------------------------------
+
+    def _with(self, step: ViewStep, shape: tuple[int, ...]) -> MemDesc:
+        if self.cell is None:
+            self.buffer.fuse()
+        return MemDesc(self.buffer, shape, self.cell, (*self.path, step), self.slots)
+
+    def index(self, number: np.ndarray) -> MemDesc:
+        """Element `number` (int[1 or b], in bounds) of the leading axis."""
+        same = number.size == 1 or bool((number == number[0]).all())
+        inner = self.shape[1:]
+        if self.cell is None and not self.path and self.buffer.split:
+            cell = int(number[0]) if same else number.astype(np.int64)
+            return MemDesc(self.buffer, inner, cell, (), self.slots)
+        if same:
+            return self._with(Pick(int(number[0])), inner)
+        return self._with(PickEach(number.astype(np.int64)), inner)
+
+    def subslice(self, offsets: Sequence[int], shape: tuple[int, ...]) -> MemDesc:
+        """The box of `shape` that begins at `offsets` (in bounds)."""
+        if shape == self.shape:
+            return self
+        return self._with(Subslice(tuple(offsets), shape), shape)
+
+    def trans(self, order: Sequence[int]) -> MemDesc:
+        """Axes permuted."""
+        return self._with(Trans(tuple(order)), tuple(self.shape[n] for n in order))
+
+    def reshape(self, shape: tuple[int, ...]) -> MemDesc:
+        """The same elements in row-major order of another shape."""
+        if shape == self.shape:
+            return self
+        return self._with(Reshape(self.shape, shape), shape)
+
+    # --- batches ---------------------------------------------------------------------------------
+
+    def take(self, programs: np.ndarray) -> MemDesc:
+        """The descriptor for the programs at positions `programs` of the active ones."""
+        slots = programs if self.slots is None else self.slots[programs]
+        cell = self.cell[programs] if isinstance(self.cell, np.ndarray) else self.cell
+        path = self.path
+        if not is_static(path):
+            path = tuple(step.take(programs) for step in path)
+        return MemDesc(self.buffer, self.shape, cell, path, slots)
+
+    def merge(self, parts: Sequence[tuple[np.ndarray, Any]], batch: int) -> MemDesc | Choice:
+        return merge_descs(parts, batch)
+
+    def each(self) -> list[tuple[np.ndarray | None, MemDesc]]:
+        """(positions among the active programs, view), one for every buffer seen."""
+        return [(None, self)]
+
+    def slot_numbers(self) -> np.ndarray:
+        """int64[programs]: the slot of every active program."""
+        return np.arange(self.buffer.slots) if self.slots is None else self.slots
+
+    # --- data ------------------------------------------------------------------------------------
+
+    def located(self) -> list[tuple[Cell, Path, np.ndarray | None, np.ndarray | None]]:
+        """(cell, path in it, slots, positions among the active programs) of what the view covers;
+        None for all slots, all active programs."""
+        buffer, cell = self.buffer, self.cell
+        if cell is None:
+            buffer.fuse()
+        if not buffer.split:
+            path = self.path
+            if cell is not None:
+                path = (Pick(cell) if isinstance(cell, int) else PickEach(cell), *path)
+            return [(buffer.cells[0], path, self.slots, None)]
+        if isinstance(cell, int):
+            return [(buffer.cells[cell], self.path, self.slots, None)]
+        found: list[tuple[Cell, Path, np.ndarray | None, np.ndarray | None]] = []
+        assert cell is not None
+        for number in np.unique(cell).tolist():
+            at = np.flatnonzero(cell == number)
+            path = tuple(step.take(at) for step in self.path)
+            found.append((buffer.cells[number], path, self.slot_numbers()[at], at))
+        return found
+
+    def read(self) -> tuple[np.ndarray, np.ndarray | None, Tainted | None]:
+        """The elements (1 or b, *s), which of them nobody has written, and the same value with its
+        undefined lanes marked if there are any."""
+        places = self.located()
+        if len(places) == 1 and places[0][3] is None:
+            cell, path, slots, _ = places[0]
+            return self._read_cell(cell, path, slots)
+        parts = [(at, self._read_cell(c, p, s)) for c, p, s, at in places]
+        batch = self.programs
+
+        def column(values: list[tuple[Any, Any]]) -> Any:
+            return merge(values, batch)
+
+        value = column([(at, v) for at, (v, _, _) in parts])
+        unwritten = None
+        if any(u is not None for _, (_, u, _) in parts):
+            none = np.zeros((1,) * value.ndim, bool)
+            unwritten = column([(at, none if u is None else u) for at, (_, u, _) in parts])
+        tainted = None
+        if any(t is not None for _, (_, _, t) in parts):
+            tainted = column([(at, v if t is None else t) for at, (v, _, t) in parts])
+        return value, unwritten, tainted
+
+    def _read_cell(
+        self, cell: Cell, path: Path, slots: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray | None, Tainted | None]:
+        def seen(array: np.ndarray) -> np.ndarray:
+            shared = cell.owned
+            if slots is not None and array.shape[0] > 1:
+                array, shared = array[slots], False
+            array = along(path, array) if path else array
+            return array.copy() if shared else array
+
+        value = cell.value
+        if value is None:
+            size = self.dtype.itemsize
+            ones = np.full((1,) * (len(self.shape) + 1) + (size,), 0xFF, np.uint8)
+            return ones.view(self.dtype)[..., 0], np.ones((1,) * (len(self.shape) + 1), bool), None
+        value = seen(value)
+        unwritten = None if cell.unwritten is None else seen(cell.unwritten)
+        if unwritten is not None and not unwritten.any():
+            unwritten = None
+        tainted = None
+        if cell.bad is not None and cell.origin is not None:
+            bad = seen(cell.bad)
+            if bad.any():
+                tainted = Tainted(value, bad, cell.origin)
+        return value, unwritten, tainted
+
+    def write(self, value: Any, where: np.ndarray | None = None) -> None:
+        """Store a value (1 or b, *s), which may be tainted, in the lanes where `where` (bool,
+        broadcastable) holds."""
+        bad = origin = None
+        if type(value) is Tainted:
+            bad, origin = value.bad, value.origin
+            value = value.value
+        value = dense(value)
+        for cell, path, slots, at in self.located():
+            part, marks, chosen = value, bad, where
+            if at is not None:
+                part = take(part, at)
+                marks = None if marks is None else take(marks, at)
+                chosen = None if chosen is None else take(chosen, at)
+            self._write_cell(cell, path, slots, part, marks, origin, chosen)
+
+    def _write_cell(
+        self,
+        cell: Cell,
+        path: Path,
+        slots: np.ndarray | None,
+        value: np.ndarray,
+        bad: np.ndarray | None,
+        origin: Origin | None,
+        where: np.ndarray | None,
+    ) -> None:
+        if not path and slots is None and where is None:
+            cell.value, cell.owned, cell.unwritten = value, False, None
+            cell.bad, cell.origin = bad, origin
+            return
+        data = cell.own(self.buffer.slots, self.buffer.dtype)
+        self._put(data, cell.shape, path, slots, value, where)
+        if cell.unwritten is not None:
+            no = np.zeros((1,) * value.ndim, bool)
+            self._put(cell.unwritten, cell.shape, path, slots, no, where)
+        if bad is not None and cell.bad is None:
+            cell.bad = np.zeros(data.shape, bool)
+        if cell.bad is not None:
+            marks = np.zeros((1,) * value.ndim, bool) if bad is None else bad
+            self._put(cell.bad, cell.shape, path, slots, marks, where)
+            cell.origin = origin or cell.origin
+
+    def _put(
+        self,
+        data: np.ndarray,
+        shape: tuple[int, ...],
+        path: Path,
+        slots: np.ndarray | None,
+        value: np.ndarray,
+        where: np.ndarray | None,
+    ) -> None:
+        """data[slots] seen through `path` = value."""
+        view = along(path, data) if is_static(path) else None
+        if view is not None and slots is None and np.may_share_memory(view, data):
+            if where is None:
+                view[...] = value
+            else:
+                np.copyto(view, value, where=np.broadcast_to(where, view.shape))
+            return
+        rows = np.arange(data.shape[0]) if slots is None else slots
+        at = offsets_of(path, shape)
+        full = (rows.size, *at.shape[1:])
+        at = np.broadcast_to(at, full)
+        rows = np.broadcast_to(rows.reshape((-1,) + (1,) * (at.ndim - 1)), full)
+        value = np.broadcast_to(value, full)
+        if where is not None:
+            held = np.broadcast_to(where, full)
+            at, rows, value = at[held], rows[held], value[held]
+        flat = data.reshape(data.shape[0], -1)
+        size = self.dtype.itemsize
+        if size > 1 and data.dtype == np.uint8:
+            flat.view(self.dtype)[rows, at // size] = value
+        elif size > 1 and self.buffer.dtype == np.uint8:
+            for k in range(size):
+                flat[rows, at + k] = value
+        else:
+            flat[rows, at] = value
+
+
+class Choice:
+    """Descriptors of several buffers, each for some programs of the batch: (positions, view)."""
+
+    __slots__ = ("parts", "programs")
+
+    def __init__(self, parts: Sequence[tuple[np.ndarray, MemDesc]], programs: int):
+        self.parts = tuple(parts)
+        self.programs = programs
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.parts[0][1].dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.parts[0][1].shape
+
+    def each(self) -> list[tuple[np.ndarray | None, MemDesc]]:
+        return list(self.parts)
+
+    def _map(self, change: Callable[[np.ndarray, MemDesc], MemDesc]) -> Choice:
+        return Choice([(at, change(at, desc)) for at, desc in self.parts], self.programs)
+
+    def index(self, number: np.ndarray) -> Choice:
+        return self._map(lambda at, d: d.index(take(number, at)))
+
+    def subslice(self, offsets: Sequence[int], shape: tuple[int, ...]) -> Choice:
+        return self._map(lambda _, d: d.subslice(offsets, shape))
+
+    def trans(self, order: Sequence[int]) -> Choice:
+        return self._map(lambda _, d: d.trans(order))
+
+    def reshape(self, shape: tuple[int, ...]) -> Choice:
+        return self._map(lambda _, d: d.reshape(shape))
+
+    def take(self, programs: np.ndarray) -> MemDesc | Choice:
+        found: list[tuple[np.ndarray, MemDesc]] = []
+        for where, desc in self.parts:
+            at = np.flatnonzero(np.isin(programs, where))
+            if at.size:
+                found.append((at, desc.take(np.searchsorted(where, programs[at]))))
+        return found[0][1] if len(found) == 1 else Choice(found, programs.size)
+
+    def merge(self, parts: Sequence[tuple[np.ndarray, Any]], batch: int) -> MemDesc | Choice:
+        return merge_descs(parts, batch)
+
+
+def merge_descs(parts: Sequence[tuple[np.ndarray, Any]], batch: int) -> MemDesc | Choice:
+    """One descriptor for all programs of a batch (see `batch.merge`)."""
+    flat: list[tuple[np.ndarray, MemDesc]] = []
+    for where, desc in parts:
+        flat += [(where if at is None else where[at], d) for at, d in desc.each()]
+    first = flat[0][1]
+    if not all(d.buffer is first.buffer and d.path == first.path for _, d in flat):
+        # Positions of a part in order, so that `take` can look them up.
+        ordered = [(np.sort(where), d.take(np.argsort(where))) for where, d in flat]
+        return Choice(ordered, batch)
+    slots: np.ndarray | None = merge([(where, d.slot_numbers()) for where, d in flat], batch)
+    if slots is not None and np.array_equal(slots, np.arange(first.buffer.slots)):
+        slots = None
+    cell = first.cell
+    if any(isinstance(d.cell, np.ndarray) or d.cell != cell for _, d in flat):
+        numbers = [
+            (where, np.broadcast_to(np.asarray(d.cell, np.int64), where.shape)) for where, d in flat
+        ]
+        cell = merge(numbers, batch)
+    return MemDesc(first.buffer, first.shape, cell, first.path, slots)
+
+
+class Token:
+    """The value of an asynchronous token: it only ties ops together in the IR."""
+
+    __slots__ = ()
+
+    def take(self, programs: np.ndarray) -> Token:
+        return self
+
+    def merge(self, parts: Sequence[tuple[np.ndarray, Any]], batch: int) -> Token:
+        return self
+
+
+TOKEN = Token()
+
+
+def allocate(
+    m: Machine, op: Operation, dtype: np.dtype, shape: tuple[int, ...], split: bool
+) -> MemDesc:
+    """A buffer for the active programs. `split`: whether the leading axis numbers its cells."""
+    return MemDesc(Buffer(op, dtype, shape, split, m.pids.size, m.positions()), shape)

@@ -1,0 +1,268 @@
+"""Loads and stores of shared memory, and the checks that go with them.
+
+Every access is recorded at its cell with a stamp (`interp.order`). One that conflicts with an
+access before it that it is not ordered after is a race: of an agent with a copy in flight, or of
+two agents. Elements that nobody has written are undefined values, reported where they matter.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xttir.diagnostics import Kind, Location
+from xttir.dialects.locations import locations_of
+from xttir.interp.batch import merge, take
+from xttir.interp.machine import Machine
+from xttir.interp.memdesc import Access, AccessKind, Cell, Choice, MemDesc
+from xttir.interp.order import Stamp
+from xttir.interp.taint import Origin, taint_with
+from xttir.interp.views import footprint
+
+Desc = MemDesc | Choice
+
+
+def load(m: Machine, op: Operation, desc: Desc, stamp: Stamp | None = None) -> Any:
+    """The elements of `desc` (1 or b, *s). `stamp`: when they are read, if not now."""
+    record_access(m, desc, "read", op, stamp)
+    parts = [(at, _read(m, op, view)) for at, view in desc.each()]
+    if parts[0][0] is None:
+        return parts[0][1]
+    return merge([(at, value) for at, value in parts if at is not None], desc.programs)
+
+
+def _read(m: Machine, op: Operation, view: MemDesc) -> Any:
+    value, unwritten, tainted = view.read()
+    if not m.policy.on("init"):
+        return value if tainted is None else tainted
+    m.counts.add("init")
+    if unwritten is None:
+        return value if tainted is None else tainted
+    origin = _never_written(m, op, view, unwritten)
+    if m.policy.strict:
+        m.log.report(
+            op,
+            origin.kind,
+            origin.message,
+            order=(origin.pid,),
+            role="load",
+            others=origin.others,
+            notes=origin.notes,
+            hint=origin.hint,
+            witness=origin.witness,
+            count=int(unwritten.sum()),
+        )
+        return value if tainted is None else tainted
+    if tainted is not None:
+        unwritten = unwritten | tainted.bad
+    return taint_with(m, value, unwritten, origin)
+
+
+def store(
+    m: Machine,
+    op: Operation,
+    desc: Desc,
+    value: Any,
+    where: np.ndarray | None = None,
+    stamp: Stamp | None = None,
+) -> None:
+    """Store a value, perhaps tainted, in the lanes where `where` holds. `stamp`: when it is
+    written, if not now."""
+    record_access(m, desc, "write", op, stamp)
+    for at, view in desc.each():
+        if at is None:
+            view.write(value, where)
+        else:
+            view.write(take(value, at), None if where is None else take(where, at))
+
+
+def record_access(
+    m: Machine, desc: Desc, kind: AccessKind, op: Operation, stamp: Stamp | None = None
+) -> None:
+    """An access of `desc` by `op`: report what it conflicts with, and remember it.
+
+    `stamp`: when it takes place, for what an engine does on its own; None for now. Either way it
+    must be ordered after every conflicting access that the agent's clock has not seen.
+    """
+    if not m.policy.on("race"):
+        return
+    m.counts.add("race")
+    for _, view in desc.each():
+        if view.buffer.freed is not None:
+            _report_freed(m, op, kind, view)
+        for cell, path, slots, _ in view.located():
+            mine = Access(kind, op, stamp or m.clock.now(), footprint(path, cell.shape), slots)
+            _against(m, view, cell, mine)
+            _remember(cell, mine)
+
+
+def _against(m: Machine, view: MemDesc, cell: Cell, mine: Access) -> None:
+    clock = m.clock
+    for other in cell.accesses:
+        if other.kind == "read" and mine.kind == "read":
+            continue
+        ordered = clock.ordered(other.stamp)
+        if ordered is True or (ordered is not False and ordered.all()):
+            continue
+        slots = _common_slots(view, mine, other, ordered)
+        if slots.size and _overlap(mine, other, slots):
+            _report_race(m, view, mine, other, slots)
+
+
+def _common_slots(
+    view: MemDesc, mine: Access, other: Access, ordered: bool | np.ndarray
+) -> np.ndarray:
+    """Slots of the buffer that both access, without an order."""
+    slots = view.slot_numbers()
+    if other.slots is not None:
+        slots = slots[np.isin(slots, other.slots)]
+    if isinstance(ordered, np.ndarray):
+        positions = view.buffer.positions
+        slots = slots[~ordered[slots if positions is None else positions[slots]]]
+    return slots
+
+
+def _overlap(mine: Access, other: Access, slots: np.ndarray) -> bool:
+    """Whether the two touch a common element in one of `slots`."""
+    a, b = mine.footprint, other.footprint
+    if a is None or b is None:
+        return True
+
+    def rows(access: Access, covered: np.ndarray) -> np.ndarray:
+        if covered.shape[0] == 1:
+            return covered
+        if access.slots is None:
+            return covered[slots]
+        order = np.argsort(access.slots)
+        return covered[order[np.searchsorted(access.slots, slots, sorter=order)]]
+
+    return bool((rows(mine, a) & rows(other, b)).any())
+
+
+def _remember(cell: Cell, mine: Access) -> None:
+    """Keep `mine` for later accesses, and forget those that it stands for: it is ordered after
+    them (or that was reported), so what is ordered after it is ordered after them."""
+    if mine.slots is None and mine.footprint is None and mine.kind == "write":
+        cell.accesses = [mine]
+        return
+    kept: list[Access] = []
+    for other in cell.accesses:
+        if not _stands_for(mine, other):
+            kept.append(other)
+        elif mine.slots is not None:
+            slots = other.slots
+            if slots is None:
+                kept.append(other)
+                continue
+            slots = slots[~np.isin(slots, mine.slots)]
+            if slots.size and other.footprint is not None and other.footprint.shape[0] > 1:
+                kept.append(other)
+            elif slots.size:
+                kept.append(other._replace(slots=slots))
+    kept.append(mine)
+    cell.accesses = kept
+
+
+def _stands_for(mine: Access, other: Access) -> bool:
+    """Whether, where slots agree, what conflicts with `other` later on conflicts with `mine`."""
+    if mine.footprint is not None and mine.footprint is not other.footprint:
+        return False
+    same = mine.kind == other.kind and mine.stamp.component == other.stamp.component
+    return same or mine.kind == "write"
+
+
+def program_of(m: Machine, view: MemDesc, slot: int) -> int:
+    """The linear id of the program that has `slot` of the buffer."""
+    positions = view.buffer.positions
+    return int(m.batch[slot if positions is None else positions[slot]])
+
+
+_DONE = {"read": "read", "write": "written"}
+
+
+def _report_race(m: Machine, view: MemDesc, mine: Access, other: Access, slots: np.ndarray) -> None:
+    pids = [program_of(m, view, int(slot)) for slot in slots]
+    pid = min(pids)
+    asynchronous = other.stamp.component != m.clock.component and _is_engine(other.stamp)
+    what = "an asynchronous operation in flight" if asynchronous else "another access"
+    places = locations_of(other.op)
+    others: tuple[Location, ...] = ()
+    if places:
+        others = (places[0].with_role(f"{other.kind} that nothing orders before it"), *places[1:])
+    m.log.report(
+        mine.op,
+        Kind.RACE,
+        f"{mine.kind} of shared memory races with {what}",
+        key=(id(other.op),),
+        order=(pid,),
+        others=others,
+        role=mine.kind,
+        notes=(
+            f"program {m.log.program(pid)}: {_buffer_text(view)} is {_DONE[other.kind]} by "
+            f"{other.op.name} and {_DONE[mine.kind]} by {mine.op.name}",
+        ),
+        hint="wait for the copy before its memory is used again" if asynchronous else "",
+        witness={
+            "program": list(m.log.program(pid)),
+            "accesses": [other.kind, mine.kind],
+            "operations": [other.op.name, mine.op.name],
+        },
+        count=len(pids),
+    )
+
+
+def _is_engine(stamp: Stamp) -> bool:
+    return isinstance(stamp.component, tuple)
+
+
+def _buffer_text(view: MemDesc) -> str:
+    shape = "x".join(map(str, view.shape))
+    text = f"a {shape} view" if view.path else f"a {shape} buffer"
+    places = locations_of(view.buffer.op)
+    if places and places[0].line:
+        text += f" allocated at {places[0]}"
+    if isinstance(view.cell, int):
+        text += f" (stage {view.cell})"
+    return text
+
+
+def _never_written(m: Machine, op: Operation, view: MemDesc, unwritten: np.ndarray) -> Origin:
+    """What to say of a read of the elements `unwritten` of `view`."""
+    rows = np.flatnonzero(unwritten.reshape(unwritten.shape[0], -1).any(axis=1))
+    numbers = view.slot_numbers()
+    slots = numbers if unwritten.shape[0] == 1 else numbers[rows]
+    pid = min(program_of(m, view, int(slot)) for slot in slots)
+    places = locations_of(view.buffer.op)
+    others = (places[0].with_role("allocated here"),) if places else ()
+    return Origin(
+        op,
+        Kind.UNINITIALIZED,
+        "shared memory that nobody has written",
+        "load from shared memory that nobody has written",
+        others,
+        (f"program {m.log.program(pid)}: {_buffer_text(view)}",),
+        "",
+        pid,
+        {"program": list(m.log.program(pid))},
+    )
+
+
+def _report_freed(m: Machine, op: Operation, kind: AccessKind, view: MemDesc) -> None:
+    freed = view.buffer.freed
+    assert freed is not None
+    places = locations_of(freed)
+    others = (places[0].with_role("freed here"), *places[1:]) if places else ()
+    pid = min(program_of(m, view, int(slot)) for slot in view.slot_numbers())
+    m.log.report(
+        op,
+        Kind.LIFETIME,
+        f"{kind} of shared memory that has been freed",
+        key=(id(freed),),
+        order=(pid,),
+        others=others,
+        role=kind,
+        notes=(f"program {m.log.program(pid)}: {_buffer_text(view)}",),
+        witness={"program": list(m.log.program(pid))},
+    )

@@ -1,0 +1,178 @@
+"""Views of a memory buffer: what `memdesc_index`, `_subslice`, `_trans`, `_reshape` select.
+
+A view is a path of steps from the elements of a cell to those of the view. A step is applied to an
+array (b, *s) whose axes have full extent or 1, as values have; most steps are numpy views, so that
+reading and writing through a path moves nothing. Applied to element numbers instead of elements, a
+path gives the offsets that the view covers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+
+class ViewStep(Protocol):
+    """One step of a path."""
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        """(b, *s) -> (b, *t)."""
+        ...
+
+    def take(self, programs: np.ndarray) -> ViewStep:
+        """The step for the programs at positions `programs` of the batch."""
+        ...
+
+
+class _Same:
+    """A step that is the same for every program."""
+
+    def take(self, programs: np.ndarray) -> Any:
+        return self
+
+
+@dataclass(frozen=True)
+class Pick(_Same):
+    """Element `index` of the first axis."""
+
+    index: int
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        return array[:, self.index if array.shape[1] > 1 else 0]
+
+
+@dataclass(frozen=True, eq=False)
+class PickEach:
+    """Element `index[p]` (int64[b]) of the first axis, for program p."""
+
+    index: np.ndarray
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        if array.shape[1] == 1:
+            return array[:, 0]
+        if array.shape[0] == 1:
+            return array[0][self.index]
+        return array[np.arange(self.index.size), self.index]
+
+    def take(self, programs: np.ndarray) -> PickEach:
+        return PickEach(self.index[programs])
+
+
+@dataclass(frozen=True)
+class Subslice(_Same):
+    """The box of `shape` that begins at `offsets`."""
+
+    offsets: tuple[int, ...]
+    shape: tuple[int, ...]
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        cut = [slice(None)]
+        for offset, extent, full in zip(self.offsets, self.shape, array.shape[1:], strict=True):
+            cut.append(slice(None) if full == 1 else slice(offset, offset + extent))
+        return array[tuple(cut)]
+
+
+@dataclass(frozen=True)
+class Trans(_Same):
+    """Axes permuted: axis k of the view is axis `order[k]`."""
+
+    order: tuple[int, ...]
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        return array.transpose((0, *(n + 1 for n in self.order)))
+
+
+@dataclass(frozen=True)
+class Reshape(_Same):
+    """`source` elements in row-major order as `target`."""
+
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        if array.size == array.shape[0]:
+            return array.reshape(-1, *(1 for _ in self.target))
+        full = np.broadcast_to(array, (array.shape[0], *self.source))
+        return full.reshape(array.shape[0], *self.target)
+
+
+@dataclass(frozen=True, eq=False)
+class Layout(_Same):
+    """Elements of `dtype` at byte `offsets` (int64[*shape], multiples of the element's size) of an
+    array of bytes (b, n). `key` names it: equal keys, equal layouts."""
+
+    offsets: np.ndarray
+    dtype: np.dtype
+    key: Any = field(default=None)
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        size = self.dtype.itemsize
+        if array.dtype == np.uint8:
+            typed = np.ascontiguousarray(array).view(self.dtype)
+            return typed[:, self.offsets // size]
+        # Marks of bytes: an element has the mark that any of its bytes has.
+        marks = array[:, self.offsets]
+        for k in range(1, size):
+            marks = np.logical_or(marks, array[:, self.offsets + k])
+        return marks
+
+
+Path = tuple[ViewStep, ...]
+
+
+def along(path: Path, array: np.ndarray) -> np.ndarray:
+    """`array` (b, *s) seen through `path`."""
+    for step in path:
+        array = step.apply(array)
+    return array
+
+
+def is_static(path: Path) -> bool:
+    """Whether the path is the same for every program."""
+    return not any(isinstance(step, PickEach) for step in path)
+
+
+def offsets_of(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """int64 (1 or b, *view): for every element of the view its number in a cell of `shape`
+    (row-major), or its byte in a cell of bytes."""
+    if path and isinstance(path[0], Layout):
+        start: np.ndarray = path[0].offsets[None]
+        return along(path[1:], start)
+    if is_static(path):
+        return _static_offsets(path, shape)
+    return along(path, _numbers(shape))
+
+
+@lru_cache(maxsize=1024)
+def _static_offsets(path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    return along(path, _numbers(shape))
+
+
+def _numbers(shape: tuple[int, ...]) -> np.ndarray:
+    return np.arange(prod(shape), dtype=np.int64).reshape(1, *shape)
+
+
+def footprint(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
+    """bool (1 or b, n): which elements (or bytes) of a cell the view covers; None for all."""
+    if not path:
+        return None
+    if is_static(path) and not isinstance(path[0], Layout):
+        return _static_footprint(path, shape)
+    at = offsets_of(path, shape)
+    size = path[0].dtype.itemsize if isinstance(path[0], Layout) else 1
+    covered = np.zeros((at.shape[0], prod(shape)), bool)
+    flat = at.reshape(at.shape[0], -1)
+    for k in range(size):
+        np.put_along_axis(covered, flat + k, True, axis=1)
+    return None if covered.all() else covered
+
+
+@lru_cache(maxsize=1024)
+def _static_footprint(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
+    covered = np.zeros((1, prod(shape)), bool)
+    covered[0, _static_offsets(path, shape).reshape(-1)] = True
+    return None if covered.all() else covered
