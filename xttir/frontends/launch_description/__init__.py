@@ -13,10 +13,12 @@ from xttir.frontends.launch_description.spec import (
     LaunchDescription,
     Param,
     PointerParam,
+    PointersParam,
     ScalarParam,
     TensorMapParam,
     TensorSpec,
     Tolerance,
+    ValueParam,
 )
 from xttir.frontends.launch_description.values import Difference, compare, materialise, reference
 from xttir.frontends.launch_description.write import dump, to_dict
@@ -30,10 +32,12 @@ __all__ = [
     "LaunchDescription",
     "Param",
     "PointerParam",
+    "PointersParam",
     "ScalarParam",
     "TensorMapParam",
     "TensorSpec",
     "Tolerance",
+    "ValueParam",
     "compare",
     "dtype",
     "dump",

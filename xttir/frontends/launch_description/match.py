@@ -26,8 +26,10 @@ from xttir.frontends.launch_description.spec import (
     LaunchDescription,
     Param,
     PointerParam,
+    PointersParam,
     ScalarParam,
     TensorMapParam,
+    ValueParam,
 )
 
 STATIC_LIMIT = 48 * 1024
@@ -205,6 +207,8 @@ def shown(decl: DeclAttr) -> str:
 
 def _misfit(decl: DeclAttr, param: Param, d: LaunchDescription) -> str:
     """Why `param` cannot be passed as `decl`; empty: it can."""
+    if isinstance(param, ValueParam | PointersParam):
+        return "tensors by value are for functions of Triton's IR"
     if param.size != decl.bytes:
         return f"this has {param.size} bytes, not {decl.bytes}"
     aggregate = bool(decl.lengths)

@@ -23,9 +23,11 @@ from xttir.frontends.launch_description.spec import (
     LaunchDescription,
     Param,
     PointerParam,
+    PointersParam,
     ScalarParam,
     TensorSpec,
     Tolerance,
+    ValueParam,
 )
 from xttir.frontends.launch_description.tensormaps import read_tensor_map
 
@@ -60,8 +62,12 @@ def schema() -> dict[str, Any]:
     return json.loads(resources.files(name).joinpath("schema.json").read_text())
 
 
-def load(path: str | Path) -> LaunchDescription:
-    """Read a `.json` or `.toml` file. Raises `InputError` with the place of what is wrong."""
+def load(path: str | Path, module: bool = False) -> LaunchDescription:
+    """Read a `.json` or `.toml` file. Raises `InputError` with the place of what is wrong.
+
+    `module`: the launch is of a kernel in Triton's IR, which has no block of threads, and whose
+    name may be left out ("").
+    """
     file = str(path)
     try:
         raw = Path(path).read_bytes()
@@ -75,7 +81,7 @@ def load(path: str | Path) -> LaunchDescription:
         raise InputError("not a text file (invalid UTF-8)", Location(file, line)) from error
     if Path(path).suffix == ".toml":
         try:
-            return _description(Node(tomllib.loads(text), Document(file)))
+            return _description(Node(tomllib.loads(text), Document(file)), module)
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"not valid TOML: {error}", Location(file)) from error
     try:
@@ -85,16 +91,16 @@ def load(path: str | Path) -> LaunchDescription:
         raise InputError(f"not valid JSON: {error.msg}", at) from error
     except RecursionError as error:
         raise InputError("not a launch description: nested too deeply", Location(file)) from error
-    return _description(Node(data, Document(file, text)))
+    return _description(Node(data, Document(file, text)), module)
 
 
-def from_dict(data: dict[str, Any], file: str = "") -> LaunchDescription:
+def from_dict(data: dict[str, Any], file: str = "", module: bool = False) -> LaunchDescription:
     """The same from Python data; an `init` may also be a numpy array."""
-    return _description(Node(data, Document(file)))
+    return _description(Node(data, Document(file)), module)
 
 
-def _description(node: Node) -> LaunchDescription:
-    node.object((*REQUIRED, *OPTIONAL), REQUIRED)
+def _description(node: Node, module: bool) -> LaunchDescription:
+    node.object((*REQUIRED, *OPTIONAL), ("grid", "params") if module else REQUIRED)
     tensors = {name: _tensor(name, at) for name, at in _objects(node, "tensors")}
     for name, spec in tensors.items():
         if spec.copy_of is not None:
@@ -103,12 +109,12 @@ def _description(node: Node) -> LaunchDescription:
     for i, (have, most) in enumerate(zip(grid, _MAX_GRID, strict=True)):
         if have > most:
             node.at("grid").at(i).fail(f"the grid may have at most {most} blocks along this axis")
-    block = node.at("block").integers(3, 1)
+    block = node.when("block", lambda at: at.integers(3, 1), (1, 1, 1))
     threads = int(np.prod(block))
     if threads > 1024 or block[2] > 64:
         node.at("block").fail(f"a block has at most 1024 threads (64 along z), not {threads}")
     return LaunchDescription(
-        entry=node.at("entry").text(),
+        entry=node.when("entry", Node.text, ""),
         arch=node.when("arch", _arch, ""),
         grid=grid,  # type: ignore[arg-type]
         block=block,  # type: ignore[arg-type]
@@ -302,6 +308,11 @@ def _param(at: Node, tensors: dict[str, TensorSpec]) -> Param:
         return read_tensor_map(at, tensors, read_dtype)
     if "bytes" in value:
         return _struct(at, tensors)
+    for key, kind in (("value", ValueParam), ("pointers", PointersParam)):
+        if key in value:
+            at.object((key, "name"))
+            tensor_named(at.at(key), tensors)
+            return kind(value[key])
     words = [key for key in value if key != "name"]
     if len(words) != 1:
         at.expected(f"a parameter: {_SHAPES}")

@@ -178,7 +178,23 @@ class BytesParam:
         return len(self.data)
 
 
-Param = PointerParam | ScalarParam | TensorMapParam | BytesParam
+@dataclass(frozen=True)
+class ValueParam:
+    """The elements of a tensor by value: only functions of Triton's IR take them."""
+
+    tensor: str
+    size = 0
+
+
+@dataclass(frozen=True)
+class PointersParam:
+    """A pointer to every element of a tensor: only functions of Triton's IR take them."""
+
+    tensor: str
+    size = 0
+
+
+Param = PointerParam | ScalarParam | TensorMapParam | BytesParam | ValueParam | PointersParam
 
 
 @dataclass(frozen=True)

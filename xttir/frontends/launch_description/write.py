@@ -17,9 +17,11 @@ from xttir.frontends.launch_description.spec import (
     LaunchDescription,
     Param,
     PointerParam,
+    PointersParam,
     ScalarParam,
     TensorSpec,
     Tolerance,
+    ValueParam,
 )
 
 MAX_INLINE = 256
@@ -86,6 +88,10 @@ def _param(param: Param) -> dict[str, Any]:
         return data | ({"offset": param.offset} if param.offset else {})
     if isinstance(param, ScalarParam):
         return {param.type.name: _number(param.value)}
+    if isinstance(param, ValueParam):
+        return {"value": param.tensor}
+    if isinstance(param, PointersParam):
+        return {"pointers": param.tensor}
     if isinstance(param, BytesParam):
         data = {"bytes": param.data.hex()}
         if param.fields:
