@@ -1,0 +1,252 @@
+"""Whether one run refines another: what is allowed to differ between a program and what a pass
+makes of it.
+
+The source's run must be defined; where it is not, the target is free, and there is nothing to
+compare. Then the target must be defined too, must leave the same memory behind, must not write
+bytes that the source does not write, and must not read memory beyond what the source touches: that
+memory need not exist. Integers are compared bit for bit. Floats are too, but a difference that
+rounding can explain is a `rounding` difference, which is told and is not a fault.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from xttir.diagnostics import Fault, Kind
+from xttir.interp.launch import TensorArg
+from xttir.interp.memory import Region
+from xttir.interp.report import ranges_text
+from xttir.interp.types import is_float
+from xttir.refine.outcome import Outcome
+from xttir.refine.world import Case, touched
+
+ROUNDINGS = 64
+"""Roundings that may separate two results: the tolerance is this many units in the last place, at
+the magnitude of the largest result of the tensor."""
+
+MAX_VALUES = 8
+"""Differing values kept as examples."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One element that differs: its name ("out[3]"), and what the two programs leave there."""
+
+    name: str
+    source: str
+    target: str
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """One way in which the target's run is not what the source's run allows.
+
+    `what`: "undefined", "value", "write", "read", "end" or "rounding". `position` and `byte`: a
+    byte of the case's memory where it shows (-1 for none). `fault`: the target's own, for
+    "undefined" and "end". `count`: elements or bytes concerned. `values`: examples.
+    """
+
+    what: str
+    kind: Kind
+    message: str
+    notes: tuple[str, ...] = ()
+    position: int = -1
+    byte: int = -1
+    fault: Fault | None = None
+    count: int = 1
+    values: tuple[Value, ...] = ()
+    witness: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_fault(self) -> bool:
+        return self.what != "rounding"
+
+
+def compare(case: Case, source: Outcome, target: Outcome, unit: float = 0.0) -> list[Difference]:
+    """What is different, worst first; empty when the target's run refines the source's.
+
+    `source` must be defined, and neither run unsupported. `unit`: relative rounding unit of the
+    least precise float format that either program computes in, 0 to use that of each tensor.
+    """
+    found: list[Difference] = []
+    for fault in target.faults:
+        what = "end" if fault.kind is Kind.DEADLOCK else "undefined"
+        found.append(
+            Difference(what, fault.kind, fault.message, fault.notes, fault=fault, count=fault.count)
+        )
+    if not target.completed and not found:
+        found.append(Difference("end", Kind.DEADLOCK, "does not end"))
+    for position in range(len(case.memory)):
+        if target.completed:
+            found += _values(case, position, source, target, unit)
+            found += _writes(case, position, source, target)
+        found += _reads(case, position, source, target)
+    order = ("undefined", "end", "value", "write", "read", "rounding")
+    return sorted(found, key=lambda d: order.index(d.what))
+
+
+def _values(
+    case: Case, position: int, source: Outcome, target: Outcome, unit: float
+) -> list[Difference]:
+    a, b = source.storages[position].bytes, target.storages[position].bytes
+    if np.array_equal(a, b):
+        return []
+    tensor = _typed_by(case, position)
+    dtype = tensor.dtype if tensor is not None else np.dtype(np.uint8)
+    size = dtype.itemsize
+    start = tensor.offset % size if tensor is not None else 0
+    count = (a.size - start) // size
+    raw = [x[start : start + count * size] for x in (a, b)]
+    word = np.dtype(f"u{size}")
+    unequal = raw[0].view(word) != raw[1].view(word)
+    values = [x.view(dtype) for x in raw]
+    if is_float(dtype):
+        unequal &= ~(_isnan(values[0]) & _isnan(values[1]))
+    if not unequal.any():
+        rest = np.flatnonzero(a[:start] != b[:start])
+        return [] if not rest.size else [_unnamed(case, position, a, b)]
+    far = unequal
+    allowed = 0.0
+    if is_float(dtype):
+        far, allowed = _beyond_rounding(values[0], values[1], unequal, unit or _unit(dtype))
+    chosen = np.flatnonzero(far if far.any() else unequal)
+    shown = tuple(
+        Value(
+            name_of(case, position, start + int(k) * size),
+            _text(values[0][k]),
+            _text(values[1][k]),
+        )
+        for k in chosen[:MAX_VALUES]
+    )
+    name = tensor.name if tensor is not None else "memory"
+    total = int(unequal.sum())
+    what = "value" if far.any() else "rounding"
+    text = "holds other values" if far.any() else "differs within rounding"
+    first = shown[0]
+    notes = [f"{first.name} is {first.target}, in the source {first.source}"]
+    if is_float(dtype):
+        with np.errstate(all="ignore"):
+            error = np.abs(_wide(values[0]) - _wide(values[1]))[unequal]
+        finite = error[np.isfinite(error)]
+        largest = float(finite.max()) if finite.size else float("inf")
+        notes.append(f"largest difference {largest:.3g}; rounding can explain {allowed:.3g}")
+    return [
+        Difference(
+            what,
+            Kind.MISMATCH,
+            f"`{name}` {text} in {total:,} of {count:,} elements",
+            tuple(notes),
+            position,
+            start + int(chosen[0]) * size,
+            count=total,
+            values=shown,
+            witness={"tensor": name, "elements": [v.name for v in shown]},
+        )
+    ]
+
+
+def _typed_by(case: Case, position: int) -> TensorArg | None:
+    """The argument whose element type the storage is read with: the widest, if they differ."""
+    tensors = case.tensors(position)
+    return max(tensors, key=lambda t: t.dtype.itemsize) if tensors else None
+
+
+def _unnamed(case: Case, position: int, a: np.ndarray, b: np.ndarray) -> Difference:
+    byte = int(np.flatnonzero(a != b)[0])
+    message = "memory that belongs to no element differs"
+    return Difference("value", Kind.MISMATCH, message, position=position, byte=byte)
+
+
+def name_of(case: Case, position: int, byte: int) -> str:
+    """The element at a byte of the case's memory, as the user would write it."""
+    for tensor in case.tensors(position):
+        region = Region(tensor)
+        element, rest = divmod(byte - tensor.offset, tensor.dtype.itemsize)
+        if region.low <= byte - tensor.offset < region.high and not rest:
+            return _element(tensor, region, element)
+    tensors = case.tensors(position)
+    if tensors:
+        element = (byte - tensors[0].offset) // tensors[0].dtype.itemsize
+        return f"{tensors[0].name}[{element}]"
+    return f"memory at {case.memory[position].address + byte:#x}"
+
+
+def _element(tensor: TensorArg, region: Region, element: int) -> str:
+    if len(tensor.strides) == 2 and tensor.strides == (-1, 1):
+        return f"{tensor.name}[{element}]"
+    return region.index_text(element)
+
+
+def _wide(values: np.ndarray) -> np.ndarray:
+    return values.astype(np.float64)
+
+
+def _isnan(values: np.ndarray) -> np.ndarray:
+    return np.isnan(values if values.dtype.itemsize > 1 else values.astype(np.float32))
+
+
+def _unit(dtype: np.dtype) -> float:
+    """The rounding unit of a float format."""
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps) / 2
+
+
+def _beyond_rounding(
+    a: np.ndarray, b: np.ndarray, unequal: np.ndarray, unit: float
+) -> tuple[np.ndarray, float]:
+    """Which of the `unequal` elements rounding cannot explain, and the largest that it could."""
+    wide = _wide(a), _wide(b)
+    finite = np.isfinite(wide[0])
+    scale = float(np.abs(wide[0][finite]).max()) if finite.any() else 0.0
+    allowed = ROUNDINGS * unit * scale
+    with np.errstate(all="ignore"):
+        near = np.abs(wide[0] - wide[1]) <= allowed
+    return unequal & ~near, allowed
+
+
+def _text(value: Any) -> str:
+    number = float(value) if is_float(np.asarray(value).dtype) else int(value)
+    return f"{number:.9g}" if isinstance(number, float) else str(number)
+
+
+def _writes(case: Case, position: int, source: Outcome, target: Outcome) -> list[Difference]:
+    extra = target.written[position] & ~source.written[position]
+    if not extra.any():
+        return []
+    return [_footprint("write", "writes", case, position, extra)]
+
+
+def _reads(case: Case, position: int, source: Outcome, target: Outcome) -> list[Difference]:
+    """Reads beyond the bytes between the first and the last that the source touches."""
+    extra = target.read[position] & ~source.read[position] & ~source.written[position]
+    if not extra.any():
+        return []
+    low, high = touched([source.read[position], source.written[position]])
+    extra[low:high] = False
+    if not extra.any():
+        return []
+    return [_footprint("read", "reads", case, position, extra)]
+
+
+def _footprint(what: str, verb: str, case: Case, position: int, extra: np.ndarray) -> Difference:
+    at = np.flatnonzero(extra)
+    tensor = _typed_by(case, position)
+    name, size, offset = "memory", 1, 0
+    if tensor is not None:
+        name, size, offset = tensor.name, tensor.dtype.itemsize, tensor.offset
+    elements = np.unique((at - offset) // size)
+    span = f"{name}[{ranges_text(elements.tolist())}]"
+    return Difference(
+        what,
+        Kind.MISMATCH,
+        f"{verb} elements of `{name}` that the source does not {what}",
+        (f"{span}: {elements.size:,} element{'s' if elements.size > 1 else ''}",),
+        position,
+        int(at[0]),
+        count=int(elements.size),
+        witness={"tensor": name, "elements": elements[:MAX_VALUES].tolist()},
+    )

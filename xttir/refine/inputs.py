@@ -1,0 +1,393 @@
+"""Inputs to validate a pass with: the user's launches, and edge cases made for the kernel.
+
+What decides control flow and masks (`slices`) takes the values that miscompiled loops trip over:
+0, 1, -1, small and negative numbers, and the constants it is compared with; every pair of values of
+two arguments occurs. The rest stays as the user has it, or is drawn. Buffers are generous at first:
+the source is run, and then they are cut to what it touches, so that a target that reaches further
+leaves them. A case on which the source itself is undefined says nothing and is left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.ir import Attribute
+
+from xttir.diagnostics import Unsupported
+from xttir.dialects import tt
+from xttir.frontends.module_launch.signature import Parameter, parameters
+from xttir.interp.launch import Argument, DescriptorArg, Launch, ScalarArg, Storage, TensorArg
+from xttir.interp.types import element_type, is_float, is_float_type, numpy_dtype
+from xttir.refine.outcome import Outcome
+from xttir.refine.slices import Decisions, decisions
+from xttir.refine.world import Case, moved_to, region_of, tensor_of, touched
+
+SMALL = (2, 0, 1, -1, 3, -3, 5)
+"""What scalars that decide something are set to, the natural value first."""
+
+MAX_VALUES = 9
+"""Values tried for one scalar."""
+
+LIMIT = 32
+"""Cases made for one kernel, unless asked for more."""
+
+BEFORE, AFTER = 1 << 12, 1 << 16
+"""Elements of a drawn buffer before and after the address that the kernel gets."""
+
+_FIRST_ADDRESS = 0x7F0000000000
+_GAP = 1 << 21
+"""Drawn buffers stand far apart, at multiples of this."""
+
+
+def case_of(launch: Launch, label: str = "") -> Case:
+    """The inputs of a launch, as its memory is now (copied)."""
+    storages: dict[int, Storage] = {}
+    for argument in launch.arguments:
+        tensor = tensor_of(argument)
+        if tensor is not None:
+            _copy_into(storages, tensor.storage)
+    arguments = tuple(moved_to(a, storages) for a in launch.arguments)
+    if launch.memory is not None:
+        for storage in launch.memory():
+            _copy_into(storages, storage)
+    label = label or f"launch {launch.index}"
+    return Case(label, launch.grid, arguments, tuple(storages.values()), True, False, launch)
+
+
+def _copy_into(storages: dict[int, Storage], storage: Storage) -> None:
+    if id(storage) not in storages:
+        valid = None if storage.valid is None else storage.valid.copy()
+        storages[id(storage)] = Storage(
+            storage.bytes.copy(), storage.address, valid, storage.created, True, storage.poison
+        )
+
+
+def cut(case: Case, outcome: Outcome) -> Case:
+    """`case` with every buffer cut to the bytes that a run of it touched."""
+    storages: dict[int, Storage] = {}
+    ranges: dict[int, tuple[int, int]] = {}
+    for n, storage in enumerate(case.memory):
+        low, high = touched([outcome.read[n], outcome.written[n]])
+        tensors = case.tensors(n)
+        if low < high and tensors:
+            low = min([low, *(t.offset for t in tensors)])
+            size = max(t.dtype.itemsize for t in tensors)
+            low -= low % size
+        ranges[id(storage)] = (low, high)
+        valid = None if storage.valid is None else storage.valid[low:high]
+        storages[id(storage)] = Storage(
+            storage.bytes[low:high], storage.address + low, valid, storage.created
+        )
+
+    def tightened(argument: Argument) -> Argument:
+        tensor = tensor_of(argument)
+        if tensor is None:
+            return argument
+        low, high = ranges[id(tensor.storage)]
+        new = replace(tensor, storage=storages[id(tensor.storage)], offset=tensor.offset - low)
+        if isinstance(argument, DescriptorArg):
+            return replace(argument, tensor=new)
+        return region_of(new, 0, high - low)
+
+    arguments = tuple(tightened(a) for a in case.arguments)
+    return replace(case, arguments=arguments, memory=tuple(storages.values()), tight=True)
+
+
+def trimmed(outcome: Outcome, case: Case, tight: Case) -> Outcome:
+    """The outcome of a run of `case` as one of `tight`, which `cut` made of it."""
+    storages: list[Storage] = []
+    read: list[np.ndarray] = []
+    written: list[np.ndarray] = []
+    for n, (old, new) in enumerate(zip(case.memory, tight.memory, strict=True)):
+        low = new.address - old.address
+        part = slice(low, low + new.bytes.size)
+        after = outcome.storages[n]
+        storages.append(replace(after, bytes=after.bytes[part], address=new.address))
+        read.append(outcome.read[n][part])
+        written.append(outcome.written[n][part])
+    return replace(outcome, storages=storages, read=read, written=written)
+
+
+@dataclass
+class Generator:
+    """Makes cases for one kernel. `base`: a case of the user's to vary, or None to draw all.
+
+    `seed` decides what is drawn; the same seed gives the same cases.
+    """
+
+    module: ModuleOp
+    kernel: tt.FuncOp
+    base: Case | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self.parameters = parameters(self.kernel)
+        if self.base is not None and len(self.base.arguments) == len(self.parameters):
+            held = zip(self.parameters, self.base.arguments, strict=True)
+            self.parameters = tuple(replace(p, name=a.name) for p, a in held)
+        self.decisions: Decisions = decisions(self.module, self.kernel)
+
+    def cases(self, limit: int = LIMIT) -> list[Case]:
+        """At most `limit` cases, the plainest first."""
+        axes = self._axes()
+        names = list(axes)
+        out: list[Case] = []
+        chosen = covering([len(axes[n]) for n in names], limit, self.seed)
+        for number, row in enumerate(chosen):
+            values = {name: axes[name][k] for name, k in zip(names, row, strict=True)}
+            out.append(self._case(values, number))
+        return out
+
+    def _axes(self) -> dict[str, list[int | float]]:
+        """Values to try, by the name of the scalar."""
+        held = {} if self.base is None else self.base.scalars()
+        axes: dict[str, list[int | float]] = {}
+        for parameter in self.parameters:
+            if not isinstance(parameter.type, IntegerType):
+                continue
+            constants = self.decisions.arguments.get(parameter.index)
+            if constants is None or parameter.name.endswith((".padding", ".roundF32ToTF32")):
+                continue
+            if self.base is not None and parameter.name not in held:
+                continue
+            small = parameter.index in self.decisions.bounds
+            natural = held.get(parameter.name)
+            axes[parameter.name] = list(_values(parameter, constants, natural, small))
+        return axes
+
+    def _case(self, values: dict[str, int | float], number: int) -> Case:
+        rng = np.random.default_rng((self.seed, number))
+        label = ", ".join(f"{k}={v}" for k, v in values.items()) or "drawn"
+        if self.base is None:
+            return self._drawn(values, label, rng)
+        base = self.base
+        changed = tuple(k for k, v in values.items() if base.scalars().get(k) != v)
+        arguments = tuple(
+            replace(a, value=values[a.name]) if isinstance(a, ScalarArg) and a.name in values else a
+            for a in base.arguments
+        )
+        return _widened(replace(base, label=label, arguments=arguments, user=False), changed)
+
+    def _drawn(self, values: dict[str, int | float], label: str, rng: np.random.Generator) -> Case:
+        memory: list[Storage] = []
+        arguments: list[Argument] = []
+        given = _descriptor_numbers(self.parameters)
+        for parameter in self.parameters:
+            ty = parameter.type
+            if parameter.index in given:
+                arguments.append(ScalarArg(parameter.name, given[parameter.index]))
+            elif isinstance(ty, tt.PointerType):
+                deciding = parameter.index in self.decisions.loaded
+                arguments.append(_buffer(parameter.name, ty, memory, rng, deciding))
+            elif isinstance(ty, tt.TensorDescType):
+                arguments.append(_descriptor(parameter, memory, rng))
+            else:
+                value = values.get(parameter.name)
+                drawn = _scalar(parameter, rng) if value is None else value
+                arguments.append(ScalarArg(parameter.name, drawn))
+        grid = _grid(self.module)
+        return Case(label, grid, tuple(arguments), tuple(memory), changed=tuple(values))
+
+
+def _values(
+    parameter: Parameter, constants: Iterable[int], natural: int | float | None, small: bool
+) -> Iterator[int]:
+    """Distinct values for an integer parameter, its natural one first."""
+    assert isinstance(parameter.type, IntegerType)
+    width, step = parameter.type.width.data, parameter.divisibility
+    if width == 1:
+        yield from (0, 1)
+        return
+    wanted = [] if natural is None else [int(natural)]
+    wanted += [n * step for n in SMALL]
+    for constant in sorted(constants, key=abs):
+        if not small or abs(constant) <= 64:
+            wanted += [constant, constant + step, constant - step]
+    seen: set[int] = set()
+    for value in wanted:
+        fits = -(1 << (width - 1)) <= value < 1 << width
+        if value not in seen and value % step == 0 and fits and len(seen) < MAX_VALUES:
+            seen.add(value)
+            yield value
+
+
+def covering(sizes: Sequence[int], limit: int, seed: int = 0) -> list[tuple[int, ...]]:
+    """Rows of one index per axis: all combinations if they are few, else rows that cover as many
+    pairs of two axes' indices as `limit` rows can. The first row is all zeros."""
+    total = 1
+    for size in sizes:
+        total *= size
+        if total > limit:
+            break
+    if total <= limit:
+        rows = list(itertools.product(*(range(n) for n in sizes)))
+        return sorted(rows, key=lambda row: sum(k > 0 for k in row))
+    rng = np.random.default_rng(seed)
+    first = (0,) * len(sizes)
+    rows = [first]
+    open_pairs = {
+        (i, a, j, b)
+        for i, j in itertools.combinations(range(len(sizes)), 2)
+        for a in range(sizes[i])
+        for b in range(sizes[j])
+    }
+    open_pairs -= _pairs(first)
+    while len(rows) < limit and open_pairs:
+        i, a, j, b = min(open_pairs, key=lambda p: (p[1] + p[3], p))
+        candidates: list[tuple[int, ...]] = []
+        for k in range(12):
+            row = [0 if k == 0 else int(rng.integers(n)) for n in sizes]
+            row[i], row[j] = a, b
+            candidates.append(tuple(row))
+        best = max(candidates, key=lambda row: (len(_pairs(row) & open_pairs), row))
+        rows.append(best)
+        open_pairs -= _pairs(best)
+    return rows
+
+
+def _pairs(row: Sequence[int]) -> set[tuple[int, int, int, int]]:
+    return {(i, row[i], j, row[j]) for i, j in itertools.combinations(range(len(row)), 2)}
+
+
+def _widened(case: Case, changed: tuple[str, ...]) -> Case:
+    """`case` with room around its buffers, filled with what they hold: other sizes than the
+    user's may reach further."""
+    storages: dict[int, Storage] = {}
+    pad = AFTER
+    for n, storage in enumerate(case.memory):
+        tensors = case.tensors(n)
+        if not tensors or not storage.bytes.size:
+            storages[id(storage)] = storage
+            continue
+        room = pad * max(t.dtype.itemsize for t in tensors)
+        repeats = -(-room // storage.bytes.size)
+        around = np.tile(storage.bytes, repeats)
+        data = np.concatenate([around, storage.bytes, around])
+        shift = around.size
+        storages[id(storage)] = Storage(data, storage.address - shift, None, storage.created)
+
+    def widened(argument: Argument) -> Argument:
+        tensor = tensor_of(argument)
+        if tensor is None:
+            return argument
+        storage = storages[id(tensor.storage)]
+        shift = tensor.storage.address - storage.address
+        new = replace(tensor, storage=storage, offset=tensor.offset + shift)
+        if isinstance(argument, DescriptorArg):
+            return replace(argument, tensor=new)
+        return region_of(new, 0, storage.bytes.size)
+
+    arguments = tuple(widened(a) for a in case.arguments)
+    return replace(case, arguments=arguments, memory=tuple(storages.values()), changed=changed)
+
+
+def _grid(module: ModuleOp) -> tuple[int, int, int]:
+    """A few programs along the axes that the module asks for."""
+    used = {
+        op.axis.value.data
+        for op in module.walk()
+        if isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp)
+    }
+    x, y, z = (n if axis in used else 1 for axis, n in enumerate((3, 2, 2)))
+    return x, y, z
+
+
+def _address(memory: Sequence[Storage]) -> int:
+    end = _FIRST_ADDRESS
+    if memory:
+        end = memory[-1].address + memory[-1].bytes.size
+    return (end // _GAP + 2) * _GAP
+
+
+def _buffer(
+    name: str,
+    ty: tt.PointerType,
+    memory: list[Storage],
+    rng: np.random.Generator,
+    deciding: bool,
+) -> TensorArg:
+    pointee = ty.pointee_type
+    if isinstance(pointee, tt.PointerType):
+        inner = _buffer(f"{name}[]", pointee, memory, rng, deciding)
+        address = inner.storage.address + inner.offset
+        data = np.full(BEFORE + AFTER, address, np.int64)
+    else:
+        data = draw(element_type(pointee), BEFORE + AFTER, rng, deciding)
+    storage = Storage(data.view(np.uint8), _address(memory))
+    memory.append(storage)
+    size = data.dtype.itemsize
+    tensor = TensorArg(name, storage, BEFORE * size, (AFTER,), (1,), data.dtype)
+    return region_of(tensor, 0, storage.bytes.size)
+
+
+def draw(ty: Attribute, count: int, rng: np.random.Generator, deciding: bool = False) -> np.ndarray:
+    """[count] elements of a type. Floats are normal; integers small and not negative, since they
+    may be indices; those that decide something are smaller still."""
+    dtype = numpy_dtype(ty)
+    if is_float(dtype):
+        return rng.standard_normal(count, np.float32).astype(dtype)
+    if dtype == bool:
+        return rng.integers(0, 2, count).astype(np.int8)
+    return rng.integers(0, 4 if deciding else 16, count).astype(dtype)
+
+
+def _scalar(parameter: Parameter, rng: np.random.Generator) -> int | float:
+    """A value for a scalar that decides nothing: a stride, a scale."""
+    if is_float_type(parameter.type):
+        return float(np.float32(rng.standard_normal()))
+    if isinstance(parameter.type, IntegerType):
+        if parameter.type.width.data == 1:
+            return int(rng.integers(0, 2))
+        return 16 * parameter.divisibility if parameter.divisibility < 16 else 64
+    raise Unsupported(f"an argument of type {parameter.type}")
+
+
+def _block(ty: tt.TensorDescType) -> tuple[int, ...]:
+    from xttir.interp.tt_memory import shape_of_descriptor
+
+    return shape_of_descriptor(ty)
+
+
+def _shape(ty: tt.TensorDescType) -> tuple[int, ...]:
+    """Two blocks and a bit along each axis."""
+    return tuple(2 * n + (n // 2 if n > 1 else 1) for n in _block(ty))
+
+
+def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides = [1]
+    for n in reversed(shape[1:]):
+        strides.append(strides[-1] * n)
+    return tuple(reversed(strides))
+
+
+def _descriptor(
+    parameter: Parameter, memory: list[Storage], rng: np.random.Generator
+) -> DescriptorArg:
+    ty = parameter.type
+    assert isinstance(ty, tt.TensorDescType)
+    shape = _shape(ty)
+    strides = _strides(shape)
+    data = draw(element_type(ty.element_type), int(np.prod(shape)), rng)
+    storage = Storage(data.view(np.uint8), _address(memory))
+    memory.append(storage)
+    tensor = TensorArg(parameter.name, storage, 0, shape, strides, data.dtype)
+    return DescriptorArg(parameter.name, tensor, shape, strides, _block(ty))
+
+
+def _descriptor_numbers(found: Sequence[Parameter]) -> dict[int, int]:
+    """Shape (i32) and strides (i64) follow a descriptor; they must say what it says."""
+    out: dict[int, int] = {}
+    for parameter in found:
+        if not isinstance(parameter.type, tt.TensorDescType):
+            continue
+        shape = _shape(parameter.type)
+        numbers = [*((n, 32) for n in shape), *((n, 64) for n in _strides(shape))]
+        after = found[parameter.index + 1 : parameter.index + 1 + len(numbers)]
+        kinds = [p.type.width.data if isinstance(p.type, IntegerType) else 0 for p in after]
+        if kinds == [width for _, width in numbers]:
+            out |= {p.index: n for p, (n, _) in zip(after, numbers, strict=True)}
+    return out

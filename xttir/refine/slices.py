@@ -1,0 +1,166 @@
+"""Which arguments of a kernel decide what it does: its loop bounds, branches, masks and promises.
+
+A slice through the IR, backwards from conditions and bounds to parameters. Loop-carried values are
+followed to where they start and to what the body yields; calls to what the callee returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr, ModuleOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+
+from xttir.dialects import arith, cf, llvm, scf, tt
+
+MAX_CONSTANT = 1 << 12
+"""Greater constants in comparisons are no sizes worth standing beside."""
+
+
+@dataclass
+class Decisions:
+    """What decides control flow and masks of a kernel.
+
+    `arguments`: positions of parameters, with the constants they may be compared with. `loaded`:
+    positions of pointer parameters whose contents decide. `bounds`: positions that reach the
+    bounds of a loop, so that they must stay small.
+    """
+
+    arguments: dict[int, set[int]] = field(default_factory=dict)
+    loaded: set[int] = field(default_factory=set)
+    bounds: set[int] = field(default_factory=set)
+
+
+def decisions(module: ModuleOp, kernel: tt.FuncOp) -> Decisions:
+    """Analyse `kernel` and what it calls."""
+    flow = _Flow(module, kernel)
+    found = Decisions()
+    for op in module.walk():
+        deciding = list(_deciding(op))
+        if not deciding:
+            continue
+        reached, constants, pointers = flow.back(deciding)
+        for position in reached:
+            found.arguments.setdefault(position, set()).update(constants)
+        found.loaded |= pointers
+        if isinstance(op, scf.ForOp | scf.WhileOp):
+            found.bounds |= reached
+    return found
+
+
+def _deciding(op: Operation) -> Iterator[SSAValue]:
+    """Operands of `op` that decide what is done."""
+    if isinstance(op, scf.ForOp):
+        yield from op.operands[:3]
+    elif isinstance(op, scf.IfOp | scf.ConditionOp | cf.ConditionalBranchOp | llvm.AssumeOp):
+        yield op.operands[0]
+    elif isinstance(op, arith.CmpiOp | arith.SelectOp | tt.AssertOp):
+        yield from op.operands
+
+
+class _Flow:
+    """Where values of a module come from."""
+
+    def __init__(self, module: ModuleOp, kernel: tt.FuncOp):
+        self.kernel = kernel
+        self.functions = {
+            op.sym_name.data: op for op in module.body.block.ops if isinstance(op, tt.FuncOp)
+        }
+        self.calls: dict[str, list[tt.CallOp]] = {}
+        self.branches: dict[Block, list[tuple[SSAValue, ...]]] = {}
+        for op in module.walk():
+            if isinstance(op, tt.CallOp):
+                self.calls.setdefault(op.callee.root_reference.data, []).append(op)
+            elif isinstance(op, cf.BranchOp):
+                self.branches.setdefault(op.successor, []).append(tuple(op.arguments))
+            elif isinstance(op, cf.ConditionalBranchOp):
+                self.branches.setdefault(op.then_block, []).append(tuple(op.then_arguments))
+                self.branches.setdefault(op.else_block, []).append(tuple(op.else_arguments))
+
+    def back(self, values: list[SSAValue]) -> tuple[set[int], set[int], set[int]]:
+        """(positions of parameters reached, constants met, pointer parameters loaded from)"""
+        seen: set[SSAValue] = set()
+        todo = list(values)
+        reached: set[int] = set()
+        constants: set[int] = set()
+        pointers: set[int] = set()
+        through_load: set[SSAValue] = set()
+        while todo:
+            value = todo.pop()
+            if value in seen:
+                continue
+            seen.add(value)
+            if isinstance(value, BlockArgument):
+                if value.block is self.kernel.body.blocks.first:
+                    is_pointer = isinstance(value.type, tt.PointerType | tt.TensorDescType)
+                    (pointers if is_pointer else reached).add(value.index)
+                todo += self._into(value)
+                continue
+            op = value.owner
+            assert isinstance(op, Operation)
+            if isinstance(op, arith.ConstantOp):
+                number = _number(op)
+                if number is not None and abs(number) <= MAX_CONSTANT:
+                    constants.add(number)
+                continue
+            if isinstance(op, tt.LoadOp):
+                through_load.add(value)
+            todo += op.operands
+            todo += self._out_of(value, op)
+        return reached, constants, pointers
+
+    def _into(self, value: BlockArgument) -> list[SSAValue]:
+        """Values that a block argument may take."""
+        block = value.block
+        found = [arguments[value.index] for arguments in self.branches.get(block, ())]
+        parent = block.parent_op()
+        if isinstance(parent, tt.FuncOp):
+            for call in self.calls.get(parent.sym_name.data, ()):
+                found.append(call.operands[value.index])
+        elif isinstance(parent, scf.ForOp):
+            if value.index == 0:
+                found += parent.operands[:3]
+            else:
+                found.append(parent.operands[2 + value.index])
+                found.append(_last(block).operands[value.index - 1])
+        elif isinstance(parent, scf.WhileOp):
+            before, after = (r.blocks[0] for r in parent.regions)
+            if block is before:
+                found += [parent.operands[value.index], _last(after).operands[value.index]]
+            else:
+                found.append(_last(before).operands[1 + value.index])
+        return found
+
+    def _out_of(self, value: SSAValue, op: Operation) -> list[SSAValue]:
+        """Values that the regions or the callee of `op` give as `value`."""
+        index = list(op.results).index(value)  # pyright: ignore[reportArgumentType]
+        if isinstance(op, tt.CallOp):
+            function = self.functions.get(op.callee.root_reference.data)
+            if function is None:
+                return []
+            ends = [b.last_op for b in function.body.blocks]
+            return [e.operands[index] for e in ends if isinstance(e, tt.ReturnOp)]
+        skip = 1 if isinstance(op, scf.WhileOp) else 0
+        found: list[SSAValue] = []
+        for region in op.regions[: 1 if skip else None]:
+            for block in region.blocks:
+                end = block.last_op
+                if end is not None and len(end.operands) > index + skip:
+                    found.append(end.operands[index + skip])
+        return found
+
+
+def _last(block: Block) -> Operation:
+    assert block.last_op is not None
+    return block.last_op
+
+
+def _number(op: arith.ConstantOp) -> int | None:
+    value = op.value
+    if isinstance(value, IntegerAttr):
+        return value.value.data
+    if isinstance(value, DenseIntOrFPElementsAttr) and value.is_splat():
+        first = next(iter(value.iter_values()), None)
+        return first if isinstance(first, int) else None
+    return None

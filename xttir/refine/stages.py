@@ -1,0 +1,274 @@
+"""A program at every stage of a compilation, run on the same inputs: the first stage that means
+something else names the pass at fault.
+
+Stages whose text is the same are one. Each distinct stage runs on every case, on its own copy of
+memory, and is compared with the last stage before it that was found right, so that a pass is judged
+by what it was given.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.dialects.builtin import ModuleOp
+
+from xttir.diagnostics import InputError, Unsupported, XttirError
+from xttir.dialects import tt
+from xttir.frontends.mlir import parse_module
+from xttir.frontends.module_launch.signature import find_function
+from xttir.refine import inputs
+from xttir.refine.compare import Difference, compare
+from xttir.refine.outcome import MAX_TRIPS, Outcome, run_case
+from xttir.refine.world import Case
+
+
+@dataclass(eq=False)
+class Stage:
+    """A module as a pass left it.
+
+    `name`: the pass that made it ("" for the source), `pipeline` its textual form with options,
+    `part` the compiler's own stage ("ttir", "ttgir"). `file`: what errors in `text` are told to
+    be in. `located`: the same module with locations, if `text` has none.
+    """
+
+    name: str
+    text: str
+    pipeline: str = ""
+    part: str = ""
+    file: str = ""
+    located: str = ""
+
+    def module(self) -> ModuleOp:
+        """The parsed text. Raises `InputError` and `Unsupported`."""
+        return parse_module(self.text, self.file or f"{self.name or 'source'}.mlir", verify=False)
+
+    def module_with_locations(self) -> ModuleOp:
+        """The same program with locations in the user's source, where they are known."""
+        if not self.located:
+            return self.module()
+        return parse_module(self.located, self.file or f"{self.name}.loc.mlir", verify=False)
+
+
+MATCH, SAME, MISMATCH, UNSUPPORTED, ROUNDING, AFTER = (
+    "match",
+    "unchanged",
+    "mismatch",
+    "unsupported",
+    "rounding",
+    "after",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Finding:
+    """A difference that a stage makes on a case, against the stage it was compared with."""
+
+    stage: int
+    base: int
+    case: Case
+    difference: Difference
+
+
+@dataclass(eq=False)
+class Row:
+    """One stage's line of the table. `status`: see above; "after" has not run, since an earlier
+    stage could not be. `since`: the first of the stages that ran alike (for "unchanged").
+    `cases`: on how many cases it was compared."""
+
+    index: int
+    stage: Stage
+    status: str = MATCH
+    cases: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    unsupported: XttirError | None = None
+
+
+@dataclass(eq=False)
+class Validation:
+    """What was found. `rows`: one per stage. `cases`: those on which the source is defined;
+    `skipped`: how many were left out, by reason. `kernel`: its name."""
+
+    kernel: str
+    rows: list[Row]
+    cases: list[Case] = field(default_factory=list)
+    skipped: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def findings(self) -> list[Finding]:
+        """The faults of all stages, in order."""
+        return [f for row in self.rows for f in row.findings if f.difference.is_fault]
+
+    @property
+    def first(self) -> Row | None:
+        """The first stage that changes the meaning."""
+        return next((r for r in self.rows if r.status == MISMATCH), None)
+
+    @property
+    def unsupported(self) -> list[Row]:
+        return [r for r in self.rows if r.status == UNSUPPORTED]
+
+    def skip(self, reason: str) -> None:
+        self.skipped[reason] = self.skipped.get(reason, 0) + 1
+
+
+Progress = Callable[[int, int], None]
+
+
+def validate(
+    stages: Sequence[Stage],
+    cases: Sequence[Case] | None = None,
+    *,
+    kernel: str = "",
+    limit: int = inputs.LIMIT,
+    seed: int = 0,
+    stop_at_first: bool = False,
+) -> Validation:
+    """Run every distinct stage on `cases` and on edge cases made from the first of them (all are
+    made when there are none), and compare. `limit`: edge cases made at most.
+
+    Raises `InputError` when the first stage cannot be read or has no such kernel.
+    """
+    run = _Validator(list(stages), kernel, limit, seed, stop_at_first)
+    return run.run(list(cases or ()))
+
+
+def refines(source: str, target: str, cases: Sequence[Case] | None = None, **options: int) -> bool:
+    """Whether the module text `target` does what `source` does, as far as running them can tell.
+    Raises `Unsupported` where that cannot be asked."""
+    stages = [Stage("", source), Stage("target", target)]
+    result = validate(stages, cases, stop_at_first=True, **options)  # pyright: ignore
+    for row in result.unsupported:
+        assert row.unsupported is not None
+        raise row.unsupported
+    return result.first is None
+
+
+class _Validator:
+    def __init__(
+        self, stages: list[Stage], kernel: str, limit: int, seed: int, stop_at_first: bool
+    ):
+        self.stages = stages
+        self.limit, self.seed, self.stop_at_first = limit, seed, stop_at_first
+        self.name = kernel
+        self.result = Validation(kernel, [Row(n, s) for n, s in enumerate(stages)])
+        self.prepared: dict[int, tuple[ModuleOp, tt.FuncOp]] = {}
+        self.key: list[str] = []
+
+    def run(self, cases: list[Case]) -> Validation:
+        self._distinct()
+        first = self._first_runnable()
+        if first is None:
+            return self.result
+        module, kernel = self.prepared[first]
+        self.result.kernel = self.name = kernel.sym_name.data
+        base = cases[0] if cases else None
+        generator = inputs.Generator(module, kernel, base, self.seed)
+        for case in (*cases, *generator.cases(self.limit)):
+            self._case(first, case)
+            if self.stop_at_first and self.result.first is not None:
+                break
+        self._conclude(first)
+        return self.result
+
+    def _distinct(self) -> None:
+        """Give stages with the same text the same key."""
+        before = None
+        for row in self.result.rows:
+            key = plain_text(row.stage.text)
+            self.key.append(key)
+            if before is not None and key == before:
+                row.status = SAME
+            before = key
+
+    def _first_runnable(self) -> int | None:
+        for row in self.result.rows:
+            if row.status != SAME and self._prepare(row):
+                return row.index
+        return None
+
+    def _prepare(self, row: Row) -> bool:
+        """Parse a stage and find its kernel; False (and noted) if that is not supported."""
+        if row.index in self.prepared:
+            return True
+        if row.status == UNSUPPORTED:
+            return False
+        try:
+            module = row.stage.module()
+            self.prepared[row.index] = module, find_function(module, self.name)
+        except InputError as error:
+            if row.index == 0 or row.stage.file:
+                raise
+            self._unsupported(row, error)
+            return False
+        except Unsupported as error:
+            self._unsupported(row, error)
+            return False
+        return True
+
+    def _unsupported(self, row: Row, error: XttirError) -> None:
+        row.status, row.unsupported = UNSUPPORTED, error
+
+    def _case(self, first: int, case: Case) -> None:
+        """Run all stages from `first` on `case`."""
+        result = self.result
+        limit = 0 if case.user else MAX_TRIPS
+        source = run_case(case, *self.prepared[first], trips=limit)
+        if source.unsupported is not None:
+            result.skip(f"unsupported: {source.unsupported.what}")
+            self._unsupported(result.rows[first], source.unsupported)
+            return
+        if not source.defined:
+            result.skip(_why_undefined(source))
+            return
+        if not case.user:
+            tight = inputs.cut(case, source)
+            source, case = inputs.trimmed(source, case, tight), tight
+        result.cases.append(case)
+        result.rows[first].cases += 1
+        base, at = source, first
+        for row in result.rows[first + 1 :]:
+            if row.status == SAME or not self._prepare(row):
+                continue
+            bounded = max(10 * base.trips, MAX_TRIPS)
+            outcome = run_case(case, *self.prepared[row.index], trips=bounded)
+            if outcome.unsupported is not None:
+                self._unsupported(row, outcome.unsupported)
+                continue
+            row.cases += 1
+            differences = compare(case, base, outcome)
+            row.findings += [Finding(row.index, at, case, d) for d in differences]
+            if any(d.is_fault for d in differences):
+                row.status = MISMATCH
+                if not outcome.defined:
+                    return
+            base, at = outcome, row.index
+
+    def _conclude(self, first: int) -> None:
+        for row in self.result.rows:
+            if row.status == MATCH and row.index > first and row.cases == 0:
+                row.status = AFTER
+            if row.status == MATCH and row.findings:
+                row.status = ROUNDING
+
+
+def _why_undefined(outcome: Outcome) -> str:
+    if outcome.faults:
+        return f"the source is undefined there: {outcome.faults[0].kind}"
+    return "the source does not end there"
+
+
+_TRAILING_LOC = re.compile(r"\s*loc\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)")
+
+
+def plain_text(text: str) -> str:
+    """The text without locations: equal for modules that differ in nothing else."""
+    lines = (_TRAILING_LOC.sub("", line) for line in text.splitlines() if line[:4] != "#loc")
+    return "\n".join(line for line in lines if line.strip())
+
+
+def located(stage: Stage) -> Stage:
+    """The stage as its text with locations."""
+    return replace(stage, text=stage.located or stage.text)
