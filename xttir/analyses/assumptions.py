@@ -56,6 +56,12 @@ CHOICES: tuple[Choice, ...] = (
         practice=True,
     ),
     _choice(
+        r"^(@\S+\s+)?(membar|fence\.(sc|acq_rel|acquire|release))\b",
+        "a fence counts for atomics of other threads of its block that a barrier or bar.warp.sync "
+        "puts after it (before it, to acquire) (--strict asks for a fence in the atomic's thread)",
+        practice=True,
+    ),
+    _choice(
         r"griddepcontrol\.wait",
         "grids that this one depends on are over, and their writes visible, when "
         "griddepcontrol.wait returns; nothing before it reads what they write",

@@ -36,6 +36,7 @@ class Barriers(Mbarriers):
                 chain = self.chains.named(generation.chain)
                 self._met[generation][:, chain] = generation.index + 1
             self.clocks.acquire(mine.pick, self._met[generation])
+            self.clocks.pass_on(mine.pick, self._fences.get(generation, []))
 
     def _join(self, generation: Generation, part: Part, cast: Cast) -> None:
         """Some participants of a generation arrive."""
@@ -52,6 +53,7 @@ class Barriers(Mbarriers):
             self._meeting("counts", generation, part, first, int(cast.reps[0]))
         old = self._met.get(generation)
         self._met[generation] = message if old is None else np.maximum(old, message)
+        self._fences.setdefault(generation, []).extend(clocks.fences(cast.pick))
         clocks.bump(cast.reps, part.view)
 
     def unattended(self) -> None:
@@ -80,8 +82,9 @@ class Barriers(Mbarriers):
         else:
             groups = [self.classes.make(view.lanes[code == c]) for c in np.unique(code)]
         for group in groups:
-            message = self.clocks.full(group.pick)
+            message, fences = self.clocks.full(group.pick), self.clocks.fences(group.pick)
             self.clocks.acquire(group.pick, message)
+            self.clocks.pass_on(group.pick, fences)
         self.clocks.bump(cast.reps, self.at)
 
     def together(self, view: View, event: ev.Together, cast: Cast) -> None:

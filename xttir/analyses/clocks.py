@@ -29,6 +29,8 @@ class Levels:
     that the second one names: `maps`.
     `tensor`: `visible`, or relaxed with tcgen05 fences. `tensor_strict`: with both tcgen05 fences.
     `perhaps`: `visible`, with value-passing edges that hold in this schedule only.
+    `letter`: `visible`, but a fence serves the atomics of its own thread alone; elsewhere it counts
+    also for those that a barrier of the block puts after it (a release) or before it.
     """
 
     happens: int = 0
@@ -43,6 +45,7 @@ class Levels:
     tensor: int = 1
     tensor_strict: int = 1
     perhaps: int = 1
+    letter: int = 1
     count: int = 2
     map_numbers: dict[int, set[int]] = field(default_factory=dict)
     """By address of a map that an acquire names: its numbers."""
@@ -56,9 +59,10 @@ class Levels:
         tensor_maps: int,
         tensor_memory: bool,
         values: bool,
+        fences: bool,
     ) -> Levels:
         """The tables that a trace with these features needs. `tensor_maps`: how many of them are
-        named by fences; -1: no access needs one."""
+        named by fences; -1: no access needs one. `fences`: of values, with barriers between."""
         levels = cls()
 
         def table() -> int:
@@ -81,6 +85,8 @@ class Levels:
             levels.tensor_strict = table()
         if values:
             levels.perhaps = table()
+        if fences:
+            levels.letter = table()
         return levels
 
     @property
@@ -103,6 +109,8 @@ class Levels:
 
 
 Reps = np.ndarray | slice
+Fences = list[tuple[dict[int, np.ndarray], int, np.ndarray]]
+"""See `Clocks.fences`: (table of released or of pending, scope, joined row)."""
 
 
 class Clocks:
@@ -229,6 +237,24 @@ class Clocks:
                 self.table[:, pick] = np.maximum(self.table[:, pick], store[:, pick])
                 if strict is not None:
                     self.table[self.strict, pick] = strict
+
+    def fences(self, pick: Reps) -> Fences:
+        """What fences of `pick` have done for atomics that a barrier puts after them, and what they
+        will do for atomics before it; by the letter, nothing."""
+        out: Fences = []
+        if self.levels.letter != self.levels.visible:
+            for store in (self.released, self.pending):
+                for scope, rows in store.items():
+                    joined = rows[:, pick].max(axis=1)
+                    joined[self.levels.letter] = 0
+                    out.append((store, scope, joined))
+        return out
+
+    def pass_on(self, pick: Reps, fences: Fences) -> None:
+        """`pick` come after a barrier at which `fences` were those of who arrived."""
+        for store, scope, joined in fences:
+            rows = store[scope]
+            rows[:, pick] = np.maximum(rows[:, pick], joined[:, None])
 
     def fence_inits(self, pick: Reps) -> None:
         if self.inits is None:

@@ -23,6 +23,10 @@ WARPS = "warps"
 """In place of a level: every warp of the warpgroup has waited for the wgmma."""
 
 
+LETTER = "letter"
+"""A level of its own only where fences pass values over barriers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Need:
     """`level`: name of a table of `Levels`, `MAP` or `WARPS`. `why`: what is missing when it is
@@ -51,6 +55,11 @@ def needs(x: Nature, y: Nature, far: bool) -> tuple[Need, ...]:
     done = x.engine or x.mode is Mode.READ
     level = ("used_or_tensor" if y.tensor else "used") if done else "visible"
     out = [Need(level, Kind.RACE, Policy.ANY, "not ordered")]
+    if level == "visible":
+        why = (
+            "a fence and the atomic that it is for are in different threads, with a barrier between"
+        )
+        out.append(Need(LETTER, Kind.RACE, Policy.STRICT, why))
     shared = x.space is Space.SHARED
     fenced = "shared_fenced" if shared else "global_fenced"
     across = x.proxy is Proxy.GENERIC and y.proxy is Proxy.ASYNC

@@ -17,7 +17,7 @@ from xttir.analyses.clocks import Clocks
 from xttir.analyses.events import Mode, Scope
 from xttir.analyses.grid import MEMBER
 from xttir.analyses.ground import Ground
-from xttir.analyses.proxies import MAP, WARPS, Need, in_order, needs, table
+from xttir.analyses.proxies import LETTER, MAP, WARPS, Need, in_order, needs, table
 from xttir.analyses.records import Nature, Record
 from xttir.analyses.unused import WHY, Used
 from xttir.diagnostics import Kind, Policy
@@ -243,7 +243,10 @@ class Sweep:
         if b.writes and self.through_reader(x, y, atoms, members, wanted):
             return not y.may and not (b.strong and not a.strong)
         forget = self.check(x, y, atoms, wanted[0])
+        letter = self.clocks.levels.letter != self.clocks.levels.visible
         for need in wanted[1:]:
+            if need.level == LETTER and not letter:
+                continue
             # Without the order the rest says nothing more.
             if forget is False or self.seen(x, y, wanted[0]):
                 break
@@ -356,7 +359,7 @@ class Sweep:
         else:
             clock = self.clocks.table[levels.happens, self.rows.first[actor]].copy()
         undecided = False
-        if levels.perhaps != levels.visible and need.kind is Kind.RACE:
+        if levels.perhaps != levels.visible and need.kind is Kind.RACE and need.level != LETTER:
             same, other = self.reached(x, levels.perhaps)
             undecided = bool(same.all() and other.all())
         self.report(Conflict(x, y, x_row, y_row, place, need, clock, undecided))

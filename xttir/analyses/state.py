@@ -9,7 +9,7 @@ import numpy as np
 
 from xttir.analyses import events as ev
 from xttir.analyses.classes import Cast, thread_classes
-from xttir.analyses.clocks import Clocks, Levels
+from xttir.analyses.clocks import Clocks, Fences, Levels
 from xttir.analyses.engines import Chains, Engines
 from xttir.analyses.events import Proxy, Space
 from xttir.analyses.layout import Layout, Spot
@@ -84,6 +84,7 @@ class State:
         self._published: dict[Barrier, Published] = {}
         self._complete: dict[tuple[Barrier, int], Published] = {}
         self._met: dict[Generation, np.ndarray] = {}
+        self._fences: dict[Generation, Fences] = {}
         self._cluster: dict[int, np.ndarray] = {}
         self._arrivals = np.zeros(self.reps, np.int64)
         self._waits = np.zeros(self.reps, np.int64)
@@ -189,6 +190,9 @@ def _levels(blocks: Blocks, values: ValueEdges, maps: Maps) -> Levels:
         tensor_maps=maps.count if Proxy.TENSORMAP in proxies else -1,
         tensor_memory=tensor or ev.TensorAlloc in kinds,
         values=values.doubtful,
+        fences=values.any
+        and ev.Fence in kinds
+        and (ev.NamedBarrier in kinds or ev.WarpSync in kinds),
     )
     levels.map_numbers = maps.numbers
     return levels
