@@ -33,12 +33,18 @@ ACCEPTED, SYNTAX, ATTRIBUTE, VERIFIER, CRASH = (
 """Verdicts. `attribute`: the text parses, but a type or attribute in it does not verify."""
 
 _SYNTAX = re.compile(
-    r"expected |custom op '[^']*' is unknown|unregistered|use of undeclared|redefinition of|"
-    r"undefined symbol|unknown |.*does not match the number|unexpected |.*expects different type|"
-    r"found unexpected|invalid (kind|properties)|missing |can't |failed to parse|.*cannot be parsed|"
-    r"dialect '|attribute '|re-declaration|extended |custom |duplicate |.*`\w+`|reference to|"
-    r"integer |operation has no|region |block |redefinition|hex |dense "
+    r"expected |custom op '|operation being parsed with an unregistered dialect|Dialect `|"
+    r".*created with unregistered dialect|use of value|redefinition of|cannot name an operation|"
+    r"unexpected character|.*opIdx parameter .* (for|is)|duplicate or unknown|undefined symbol alias"
 )
+"""Complaints of the parser itself; others are those of types and attributes about their values."""
+
+_PARSE = (
+    "_ZN4mlir17parseSourceStringEN4llvm9StringRefEPNS_5BlockERKNS_12ParserConfigE"
+    "S1_PNS_12LocationAttrE"
+)
+_ALLOW = "_ZN4mlir11MLIRContext25allowUnregisteredDialectsEb"
+
 _LIMIT = 60.0
 """Seconds that one text may take."""
 
@@ -159,12 +165,9 @@ class _Triton:
         self._c: Any = ctypes
         self._library = ctypes.CDLL(libtriton.__file__)
         self._triton: Any = libtriton
-        self._parse_string = getattr(
-            self._library,
-            "_ZN4mlir17parseSourceStringEN4llvm9StringRefEPNS_5BlockERKNS_12ParserConfigES1_PNS_12LocationAttrE",
-        )
+        self._parse_string: Any = self._library[_PARSE]
         self._parse_string.restype = ctypes.c_bool
-        self._allow = getattr(self._library, "_ZN4mlir11MLIRContext25allowUnregisteredDialectsEb")
+        self._allow: Any = self._library[_ALLOW]
 
     def read(self, text: str, unregistered: bool, complaints: TextIO) -> dict[str, str]:
         """The answer to one request; MLIR writes its complaints to the file `complaints`."""
