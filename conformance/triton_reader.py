@@ -35,7 +35,7 @@ ACCEPTED, SYNTAX, ATTRIBUTE, VERIFIER, CRASH = (
 _SYNTAX = re.compile(
     r"expected |custom op '|operation being parsed with an unregistered dialect|Dialect `|"
     r".*created with unregistered dialect|use of value|redefinition of|cannot name an operation|"
-    r"unexpected character|.*opIdx parameter .* (for|is)|duplicate or unknown|undefined symbol alias"
+    r"unexpected character|.*opIdx parameter .* (for|is)|duplicate or unknown"
 )
 """Complaints of the parser itself; others are those of types and attributes about their values."""
 
