@@ -227,8 +227,8 @@ def covering(sizes: Sequence[int], limit: int, seed: int = 0) -> list[tuple[int,
         rows = list(itertools.product(*(range(n) for n in sizes)))
         return sorted(rows, key=lambda row: sum(k > 0 for k in row))
     rng = np.random.default_rng(seed)
-    first = (0,) * len(sizes)
-    rows = [first]
+    first: tuple[int, ...] = (0,) * len(sizes)
+    rows: list[tuple[int, ...]] = [first]
     open_pairs = {
         (i, a, j, b)
         for i, j in itertools.combinations(range(len(sizes)), 2)

@@ -6,6 +6,7 @@ whether anything was undefined on the way. Registers, shared memory and layouts 
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -136,8 +137,6 @@ def who_touches(
 
     launch, storages = instantiate(case, module, kernel, observer)
     target.append(storages[position])
-    try:
+    with contextlib.suppress(Unsupported):
         run_launch(launch, replace(POLICY, max_trips=MAX_TRIPS if not case.user else 0))
-    except Unsupported:
-        pass
     return found
