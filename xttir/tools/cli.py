@@ -29,6 +29,7 @@ commands:
   verify [OPTIONS] KERNEL.ptx --launch FILE    every schedule of one launch of a PTX kernel
   verify [OPTIONS] SCRIPT.py [ARGS]    every schedule of the PTX of every launch a script makes
   run [OPTIONS] KERNEL.ptx --launch FILE       run a PTX kernel on the CPU along one schedule
+  run [OPTIONS] MODULE                         run a module (.mlir, .ttir, .ttgir) on arguments
   checks                               list the checks that --checks names
   schema [report|launch]               print the JSON schema of --format json, or of --launch
 
@@ -126,13 +127,18 @@ def verify(words: Sequence[str]) -> int:
 
 
 def run(words: Sequence[str]) -> int:
-    """`xttir run`: a PTX kernel on numbers."""
+    """`xttir run`: a PTX kernel, or a module of Triton's IR, on numbers."""
     table = options.EXECUTE_OPTIONS + options.REPORT_OPTIONS
+    modules = options.MODULE_OPTIONS + options.REPORT_OPTIONS
+    if any(_is_module(word) for word in words):
+        table = modules
     file, values, _ = _kernel_words("run", words, table, _run_help)
     if not file:
         return 0
+    if _is_module(file):
+        return _run_module(file, values)
     if not _is_ptx(file):
-        raise UsageError(f"run takes a PTX file, not '{file}'; sanitize runs scripts")
+        raise UsageError(f"run takes a PTX file or a module, not '{file}'; sanitize runs scripts")
     from xttir.diagnostics import InputError
     from xttir.tools import run as execute
     from xttir.tools.output import Output
@@ -151,8 +157,31 @@ def run(words: Sequence[str]) -> int:
     return report.exit_code
 
 
+def _run_module(file: str, values: dict[str, Any]) -> int:
+    from xttir.tools.output import Output
+    from xttir.tools.run_module import Inputs, run_module
+
+    inputs = Inputs(
+        arguments=values["arg"],
+        launch=values["launch"],
+        function=values["entry"],
+        grid=values["grid"],
+        seed=values["seed"],
+        save=values["save"],
+        save_launch=values["save_launch"],
+    )
+    with Output(values["format"], values["output"], values["quiet"], values["color"]) as output:
+        report = run_module(file, inputs, options.policy_of(values))
+        output.write(report)
+    return report.exit_code
+
+
 def _is_ptx(file: str) -> bool:
     return file.endswith(".ptx")
+
+
+def _is_module(file: str) -> bool:
+    return file == "-" or file.endswith((".mlir", ".ttir", ".ttgir"))
 
 
 def _kernel_words(
@@ -167,13 +196,13 @@ def _kernel_words(
         print(help(), end="")
         return "", values, []
     if not rest:
-        raise UsageError(f"{command} needs a PTX file" + " or a script" * (command == "verify"))
+        raise UsageError(f"{command} needs a file" + " or a script" * (command == "verify"))
     file, *rest = rest
     if file == "-m" and not rest:
         raise UsageError("-m needs a module")
-    if _is_ptx(file):
+    if _is_ptx(file) or _is_module(file):
         more, rest = options.split(rest, table)
-        given |= more
+        given = options.joined(given, more, table)
         if rest:
             raise UsageError(f"unexpected '{rest[0]}' after '{file}'")
     return file, values | given, rest
@@ -275,11 +304,16 @@ def _verify_help() -> str:
 def _run_help() -> str:
     lines = [
         "usage: xttir run [OPTIONS] KERNEL.ptx --launch FILE",
+        "       xttir run [OPTIONS] MODULE",
         "",
         "Runs a PTX kernel on the CPU with the tensors of the launch description, along one",
         "schedule, and compares the outputs with the description's reference.",
+        "Or a function of a module in Triton's IR (.mlir, .ttir, .ttgir, '-') on given or random",
+        "arguments, checked as sanitize does, and prints what it leaves in memory and returns.",
         "",
-        *_option_help("how it runs:", options.EXECUTE_OPTIONS),
+        *_option_help("how PTX runs:", options.EXECUTE_OPTIONS),
+        "",
+        *_option_help("how a module runs:", options.MODULE_OPTIONS),
         "",
         *_option_help("the report:", options.REPORT_OPTIONS),
         "",

@@ -52,6 +52,7 @@ def object_json(report: Report) -> dict[str, Any]:
         "script_exit": report.script_exit,
         "interrupted": report.interrupted or None,
         **({"outcomes": [o.to_json() for o in report.outcomes]} if static else {}),
+        **({"results": list(report.results)} if report.results else {}),
         "stats": {
             "launches": report.launches,
             "programs": report.programs,

@@ -40,6 +40,8 @@ class Option:
     policy: str = ""
     optional: str = ""
     """Of a flag: a value that it may take, as a regular expression."""
+    repeated: bool = False
+    """May be given several times; the value is a tuple."""
 
     @property
     def env(self) -> str:
@@ -71,6 +73,14 @@ def _number(low: int) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def _grid(text: str) -> tuple[int, int, int]:
+    words = [w.strip() for w in text.split(",")]
+    if not 1 <= len(words) <= 3 or not all(w.isdigit() for w in words):
+        raise ValueError(f"'{text}' is not X, X,Y or X,Y,Z")
+    x, y, z = (*map(int, words), 1, 1)[:3]
+    return x, y, z
 
 
 def _explain(text: str) -> bool | tuple[int, int]:
@@ -237,6 +247,30 @@ EXECUTE_OPTIONS: tuple[Option, ...] = (
 )
 """How `run` runs."""
 
+MODULE_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "arg",
+        (),
+        "an argument: n=5, x=random:f32[64,64], x=zeros:[1000], x=arange:i32[8], x=data.npy, "
+        "x=null, ...; what is not given is random, buffers as large as the kernel needs them",
+        str,
+        "NAME=VALUE",
+        repeated=True,
+    ),
+    replace(_LAUNCH, help="all arguments and the grid from a launch description (.json or .toml)"),
+    Option("entry", "", "the function to run, where there are several", str, "NAME"),
+    Option("grid", (1, 1, 1), "program instances along x, y and z", _grid, "X[,Y[,Z]]"),
+    Option("save", "", "write every tensor and result after the run to FILE.npz", str, "FILE"),
+    Option("save-launch", "", "write the launch description to FILE.json", str, "FILE"),
+    *(
+        replace(o, help="seed of random arguments, and of the shuffled grid order")
+        if o.name == "seed"
+        else o
+        for o in RUN_OPTIONS
+    ),
+)
+"""How `run` runs modules of Triton's IR."""
+
 REPORT_OPTIONS = tuple(o for o in OUTPUT_OPTIONS if o.name != "no-progress")
 
 
@@ -250,7 +284,8 @@ def defaults(
         text = environment.get(option.env)
         values[option.key] = option.default
         if text is not None and (text or option.flag):
-            values[option.key] = checked(option, text, option.env)
+            value = checked(option, text, option.env)
+            values[option.key] = (value,) if option.repeated else value
     return values
 
 
@@ -297,8 +332,20 @@ def split(
             if not rest:
                 raise UsageError(f"{flag} needs a value ({option.metavar}: {option.help})")
             text = rest.pop(0)
-        values[option.key] = checked(option, text, flag)
+        value = checked(option, text, flag)
+        if option.repeated:
+            value = (*values.get(option.key, ()), value)
+        values[option.key] = value
     return values, rest
+
+
+def joined(
+    first: Mapping[str, Any], second: Mapping[str, Any], options: Sequence[Option]
+) -> dict[str, Any]:
+    """Values of options that stood before and after a file."""
+    several = {o.key for o in options if o.repeated}
+    both = {key: (*first[key], *second[key]) for key in several & first.keys() & second.keys()}
+    return {**first, **second, **both}
 
 
 def near(word: str, known: Iterable[str]) -> str:

@@ -270,6 +270,7 @@ def script_error_lines(error: ScriptError) -> Iterator[Line]:
 
 def summary_lines(report: Report) -> Iterator[Line]:
     """The closing lines: what ran, what was checked and what was not, and how long it took."""
+    yield from ([("", line)] for line in report.results)
     groups = grouped(report.faults)
     warnings = sum(g.first.policy is Policy.STRICT and not report.policy.strict for g in groups)
     faults = len(groups) - warnings

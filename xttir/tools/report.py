@@ -100,6 +100,8 @@ class Report:
     exit_place: Location | None = None
     interrupted: str = ""
     tests: dict[str, int] = field(default_factory=dict)
+    results: list[str] = field(default_factory=list)
+    """What a module that was run left in memory and returned, a line each."""
 
     def merge(self, other: Report) -> None:
         """Add what a part (another process, one test) found."""

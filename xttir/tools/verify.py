@@ -21,7 +21,7 @@ from xttir.frontends.launch_description import LaunchDescription, load
 from xttir.policy import RunPolicy
 from xttir.tools.confirm import Confirmation
 from xttir.tools.places import Places
-from xttir.tools.report import Problem
+from xttir.tools.report import Problem, Report
 from xttir.tools.static_report import Outcome, StaticReport
 
 DEFECT = "this is a defect of xttir, not of the kernel; XTTIR_DEBUG=1 shows where"
@@ -65,7 +65,7 @@ def read_ptx(path: str) -> str:
 
 
 @contextlib.contextmanager
-def guarded(report: StaticReport) -> Iterator[None]:
+def guarded(report: Report) -> Iterator[None]:
     """Write what is raised into the report: a verdict is never lost, and never made up."""
     try:
         yield

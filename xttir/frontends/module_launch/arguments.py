@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, TensorType
 
-from xttir.diagnostics import InputError, Unsupported
+from xttir.diagnostics import InputError
 from xttir.dialects import tt
 from xttir.frontends.launch_description import (
     DType,
@@ -40,7 +40,7 @@ from xttir.frontends.module_launch.signature import (
     parameters,
     target_of,
 )
-from xttir.interp.types import element_type, is_float_type, numpy_dtype, shape_of
+from xttir.interp.types import is_float_type, numpy_dtype, shape_of
 
 FORMS = (
     "a number, null, random, zeros, ones, arange, empty (nobody has written it) or a number in "
@@ -198,11 +198,6 @@ class _Maker:
         assert parameter.pointee is not None
         if text in ("null", "none", "None", "0"):
             return PointerParam(None)
-        if isinstance(element_type(parameter.pointee), tt.PointerType) and text is None:
-            raise Unsupported(
-                f"parameter `{parameter.name}` points to pointers: their values must be given",
-                hint="--launch, or --arg NAME=null",
-            )
         spec = self._tensor(parameter.name, text, element_dtype(parameter.pointee), None)
         self.tensors[spec.name] = spec
         return PointerParam(spec.name)
@@ -334,7 +329,10 @@ def _loaded(path: str, key: str | None) -> np.ndarray:
 def _of_array(name: str, array: np.ndarray, kind: DType) -> TensorSpec:
     """A tensor with the contents of `array`, as elements of `kind`."""
     if array.dtype != kind.numpy:
-        if array.dtype.itemsize != kind.size or held_as(array.dtype).is_float != kind.is_float:
+        bits = array.dtype.kind == "u" and array.dtype.itemsize == kind.size
+        if not bits and (
+            held_as(array.dtype).is_float != kind.is_float or array.itemsize != kind.size
+        ):
             raise InputError(f"the file has {array.dtype}, not {kind.name}")
         array = np.ascontiguousarray(array).view(kind.numpy).reshape(array.shape)
     return TensorSpec(
