@@ -330,7 +330,7 @@ def draw(ty: Attribute, count: int, rng: np.random.Generator, deciding: bool = F
     dtype = numpy_dtype(ty)
     if is_float(dtype):
         return rng.standard_normal(count, np.float32).astype(dtype)
-    if dtype == bool:
+    if dtype.kind == "b":
         return rng.integers(0, 2, count).astype(np.int8)
     return rng.integers(0, 4 if deciding else 16, count).astype(dtype)
 

@@ -1,9 +1,9 @@
 """Triton's passes by name, from the libtriton of the installed wheel.
 
-libtriton has every pass and MLIR's parser of textual pipelines, but no pass is registered with it.
+libtriton has every pass and MLIR's parser of textual pipelines, but no pass is registered there.
 The functions that make passes are exported C++ symbols without arguments; each becomes a pass
-factory (`mlir::registerPass`), and from then on a textual pipeline is parsed by MLIR itself, options
-and nesting included. Runs in a process of its own (`pass_server`): a wrong pass may crash it.
+factory (`mlir::registerPass`), and from then on a textual pipeline is parsed by MLIR itself,
+options and nesting included. Runs in a process of its own (`pass_server`): a wrong pass may crash it.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class PassLibrary:
         loaded = sys.modules.get(name)
         if loaded is None:
             spec = importlib.util.spec_from_file_location(name, path)
-            assert spec is not None and spec.loader is not None
+            assert spec is not None
+            assert spec.loader is not None
             loaded = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(loaded)
         self.module: Any = loaded

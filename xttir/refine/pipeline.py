@@ -160,7 +160,8 @@ class PassRunner:
 
     def _line(self, end: float) -> dict[str, Any] | None:
         """The next answer, or None when time is up. Raises `InputError` if the child is gone."""
-        assert self._process is not None and self._process.stdout is not None
+        assert self._process is not None
+        assert self._process.stdout is not None
         stream = self._process.stdout
         with selectors.DefaultSelector() as selector:
             selector.register(stream, selectors.EVENT_READ)

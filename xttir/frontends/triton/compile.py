@@ -256,7 +256,7 @@ class XttirKernel(triton_compiler.CompiledKernel):
             raw = getattr(self.metadata, "_raw", self.metadata)
             with full_compile():
                 self._full = triton_compiler.compile(
-                    self.src, target=raw.target, options=_options_of(raw)
+                    self.src, target=raw.target, options=options_of(raw)
                 )
         return self._full
 
@@ -281,7 +281,7 @@ class XttirKernel(triton_compiler.CompiledKernel):
         return self._ir
 
 
-def _options_of(metadata: Any) -> dict[str, Any]:
+def options_of(metadata: Any) -> dict[str, Any]:
     """The options a kernel was compiled with, read back from its metadata."""
 
     def plain(value: Any) -> Any:
