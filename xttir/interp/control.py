@@ -43,7 +43,7 @@ def _compressed(captured: tuple[int, ...], frame: Frame, programs: np.ndarray) -
     return inner
 
 
-def _with_programs(m: Machine, programs: np.ndarray, run: Callable[[], Any]) -> Any:
+def with_programs(m: Machine, programs: np.ndarray, run: Callable[[], Any]) -> Any:
     """Run with only the chosen programs active."""
     before = m.pids
     m.pids = before[programs]
@@ -53,7 +53,7 @@ def _with_programs(m: Machine, programs: np.ndarray, run: Callable[[], Any]) -> 
         m.pids = before
 
 
-def _merge_results(parts: list[Part], batch: int) -> list[Any]:
+def merge_results(parts: list[Part], batch: int) -> list[Any]:
     count = len(parts[0][1])
     return [merge([(where, values[k]) for where, values in parts], batch) for k in range(count)]
 
@@ -80,10 +80,10 @@ def build_if(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, 
                 parts.append(
                     (
                         programs,
-                        _with_programs(m, programs, lambda r=region, f=inner: arm(m, f, r)),
+                        with_programs(m, programs, lambda r=region, f=inner: arm(m, f, r)),
                     )
                 )
-            results = _merge_results(parts, m.pids.size) if outs else []
+            results = merge_results(parts, m.pids.size) if outs else []
         for slot, value in zip(outs, results, strict=True):
             frame[slot] = value
 
@@ -220,7 +220,7 @@ def _divergent_loop(
             iteration += 1
     finally:
         m.pids = before
-    return _merge_results(done, batch)
+    return merge_results(done, batch)
 
 
 def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
@@ -334,7 +334,7 @@ def run_graph(m: Machine, region: RegionPlan, frame: Frame) -> list[Any]:
                 waiting.setdefault(target, []).append((at[programs], moved))
     finally:
         m.pids = before
-    return _merge_results(done, batch)
+    return merge_results(done, batch)
 
 
 def _take(value: Any, programs: np.ndarray) -> Any:

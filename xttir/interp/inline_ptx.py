@@ -454,7 +454,7 @@ def apply(
 _clock = itertools.count(1)
 
 
-def _special_register(interp: Machine, name: str) -> np.ndarray:
+def special_register(interp: Machine, name: str) -> np.ndarray:
     """Special registers that an element can read without knowing its thread.
 
     Clocks count the reads so far, and so never stand still; there is one multiprocessor, number 0.
@@ -495,7 +495,7 @@ class InlineAsmFunctions(InterpreterFunctions):
                     [numpy_dtype(r.type) for r in op.result],
                     shape,
                     integer(op.packed_element),
-                    lambda name: _special_register(interp, name),
+                    lambda name: special_register(interp, name),
                 )
             )
         except Unsupported as error:

@@ -7,8 +7,8 @@ through shared memory is never copied. Only partial stores make a cell an array 
 are the programs that were active at the allocation; a descriptor knows the slots of the programs
 that are active now, so divergent control flow compresses it like any other value.
 
-Storage is in logical row-major order. Where an op of the module sees the physical order, a buffer
-is bytes (`Buffer.of_bytes`), and a path that begins with a `views.Layout` says where elements are.
+Storage is in logical row-major order. Where an op of the module sees the physical order
+(`interp.physical`), a buffer is bytes, and a `views.Layout` says where elements are.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ from xttir.interp.machine import Machine
 from xttir.interp.order import Stamp
 from xttir.interp.taint import Origin, Tainted
 from xttir.interp.views import (
+    Gather,
+    Layout,
     Path,
     Pick,
     PickEach,
@@ -38,7 +40,7 @@ from xttir.interp.views import (
     offsets_of,
 )
 
-AccessKind = Literal["read", "write"]
+AccessKind = Literal["read", "write", "atomic"]
 
 
 class Access(NamedTuple):
@@ -188,6 +190,8 @@ class MemDesc:
     def _with(self, step: ViewStep, shape: tuple[int, ...]) -> MemDesc:
         if self.cell is None:
             self.buffer.fuse()
+        if self.path and isinstance(self.path[0], Layout):
+            return MemDesc(self.buffer, shape, None, (self.path[0].then(step),), self.slots)
         return MemDesc(self.buffer, shape, self.cell, (*self.path, step), self.slots)
 
     def index(self, number: np.ndarray) -> MemDesc:
@@ -216,6 +220,19 @@ class MemDesc:
         if shape == self.shape:
             return self
         return self._with(Reshape(self.shape, shape), shape)
+
+    def gather(self, index: np.ndarray, shape: tuple[int, ...]) -> MemDesc:
+        """The elements numbered `index` (int64 (1 or b, *shape), row-major)."""
+        return self._with(Gather(index, self.shape), shape)
+
+    def reinterpret(self, layout: Layout, shape: tuple[int, ...]) -> MemDesc:
+        """Other elements in the bytes of the view, which begin where `layout` has byte 0."""
+        mine = self.path[0]
+        assert isinstance(mine, Layout)
+        lanes = tuple(range(1, mine.offsets.ndim))
+        start = mine.offsets.min(axis=lanes).reshape((-1,) + (1,) * len(shape))
+        moved = Layout(layout.offsets + start, layout.dtype) if start.any() else layout
+        return MemDesc(self.buffer, shape, None, (moved,), self.slots)
 
     # --- batches ---------------------------------------------------------------------------------
 
@@ -353,6 +370,30 @@ class MemDesc:
             self._put(cell.bad, cell.shape, path, slots, marks, where)
             cell.origin = origin or cell.origin
 
+    def elements(
+        self,
+    ) -> list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]]:
+        """Where the elements are, for who changes them one by one: (data [slots, n] of a cell, to
+        be changed in place, rows (b, 1..), element numbers in it (b, *s), positions among the
+        active programs or None). All of them count as written and defined from now on."""
+        found: list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray | None]] = []
+        for cell, path, slots, at in self.located():
+            data = cell.own(self.buffer.slots, self.buffer.dtype)
+            for marks in (cell.unwritten, cell.bad):
+                if marks is not None:
+                    no = np.zeros((1,) * (len(self.shape) + 1), bool)
+                    self._put(marks, cell.shape, path, slots, no, None)
+            rows = np.arange(data.shape[0]) if slots is None else slots
+            offsets = offsets_of(path, cell.shape)
+            full = (rows.size, *self.shape)
+            offsets = np.broadcast_to(offsets, full)
+            flat = data.reshape(data.shape[0], -1)
+            if flat.dtype != self.dtype:
+                flat, offsets = flat.view(self.dtype), offsets // self.dtype.itemsize
+            rows = rows.reshape((-1,) + (1,) * len(self.shape))
+            found.append((flat, rows, offsets, at))
+        return found
+
     def _put(
         self,
         data: np.ndarray,
@@ -425,6 +466,12 @@ class Choice:
     def reshape(self, shape: tuple[int, ...]) -> Choice:
         return self._map(lambda _, d: d.reshape(shape))
 
+    def reinterpret(self, layout: Layout, shape: tuple[int, ...]) -> Choice:
+        return self._map(lambda _, d: d.reinterpret(layout, shape))
+
+    def gather(self, index: np.ndarray, shape: tuple[int, ...]) -> Choice:
+        return self._map(lambda at, d: d.gather(take(index, at), shape))
+
     def take(self, programs: np.ndarray) -> MemDesc | Choice:
         found: list[tuple[np.ndarray, MemDesc]] = []
         for where, desc in self.parts:
@@ -479,3 +526,11 @@ def allocate(
 ) -> MemDesc:
     """A buffer for the active programs. `split`: whether the leading axis numbers its cells."""
     return MemDesc(Buffer(op, dtype, shape, split, m.pids.size, m.positions()), shape)
+
+
+def allocate_bytes(
+    m: Machine, op: Operation, count: int, layout: Layout, shape: tuple[int, ...]
+) -> MemDesc:
+    """A buffer of `count` bytes for the active programs, seen through `layout`."""
+    buffer = Buffer(op, np.dtype(np.uint8), (count,), False, m.pids.size, m.positions())
+    return MemDesc(buffer, shape, None, (layout,))

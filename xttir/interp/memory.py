@@ -150,6 +150,12 @@ class Memory:
     _table: tuple[np.ndarray, np.ndarray, list[Storage]] | None = None
     _whole: dict[int, Region] = field(default_factory=dict)
 
+    def add(self, region: Region) -> Region:
+        """Take in memory that the launch itself allocated."""
+        self.regions.append(region)
+        self._table = None
+        return region
+
     def table(self) -> tuple[np.ndarray, np.ndarray, list[Storage]]:
         """Every storage by address: (starts int64[n], ends int64[n], storages)."""
         if self._table is None:

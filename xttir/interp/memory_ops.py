@@ -259,7 +259,7 @@ def atomic_rmw(
         flat = _typed(region, dtype)
         before = flat[at].copy() if m.watching else None
         if used:
-            got = _rounds(flat, at, lambda a, k, v=operand: RMW[kind](a, v[k]))
+            got = rounds(flat, at, lambda a, k, v=operand: RMW[kind](a, v[k]))
             piece.place(out, got.reshape(old))
         else:
             _combine(flat, at, operand, kind)
@@ -289,7 +289,7 @@ def atomic_cas(
         flat = _typed(region, word)
         new, want = wanted.view(word), np.ascontiguousarray(expected).view(word)
         before = flat[at].copy() if m.watching else None
-        got = _rounds(flat, at, lambda a, k, new=new, want=want: np.where(a == want[k], new[k], a))
+        got = rounds(flat, at, lambda a, k, new=new, want=want: np.where(a == want[k], new[k], a))
         if before is not None and not _same_bits(before, flat[at]):
             m.memory.version += 1
         piece.place(out, got.view(dtype).reshape(old))
@@ -333,10 +333,10 @@ def _combine(flat: np.ndarray, at: np.ndarray, operand: np.ndarray, kind: str) -
     elif kind in _AT and not narrow:
         _AT[kind].at(flat, at, operand)
     else:
-        _rounds(flat, at, lambda a, k: RMW[kind](a, operand[k]))
+        rounds(flat, at, lambda a, k: RMW[kind](a, operand[k]))
 
 
-def _rounds(
+def rounds(
     flat: np.ndarray, at: np.ndarray, change: Callable[[np.ndarray, np.ndarray], np.ndarray]
 ) -> np.ndarray:
     """Apply `change(old, lanes)` at positions `at` in lane order; gives the old values.

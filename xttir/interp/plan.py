@@ -112,10 +112,16 @@ class Implementations:
     """Op classes and what runs them: `@impl` functions, affine rules, control-flow builders.
 
     `later`: op or dialect name -> (module, class) of functions to import when first asked for.
+    `later_steps`: dialect name -> module whose `register(implementations)` adds builders.
     """
 
-    def __init__(self, later: Mapping[str, tuple[str, str]] | None = None) -> None:
+    def __init__(
+        self,
+        later: Mapping[str, tuple[str, str]] | None = None,
+        later_steps: Mapping[str, str] | None = None,
+    ) -> None:
         self._later = dict(later or {})
+        self._later_steps = dict(later_steps or {})
         self.impls: dict[type[Operation], tuple[InterpreterFunctions, Any]] = {}
         self.rules: dict[type[Operation], Callable[[Any], AffineRule]] = {}
         self.lowered: dict[type[Operation], Callable[[Any], Lowered]] = {}
@@ -129,6 +135,16 @@ class Implementations:
         in its attribute `lazy`."""
         for op_type, impl in type(functions)._impls():
             self.impls[op_type] = (functions, impl)
+
+    def builder(self, op: Operation) -> ControlBuilder | None:
+        """What makes the step of `op`, if it is one with a builder of its own."""
+        found = self.control.get(type(op))
+        if found is None and self._later_steps:
+            module = self._later_steps.pop(op.name.partition(".")[0], None)
+            if module is not None:
+                import_module(module).register(self)
+                return self.control.get(type(op))
+        return found
 
     def find(self, op: Operation) -> tuple[InterpreterFunctions, Any] | None:
         """What runs `op`, or None."""
@@ -257,7 +273,7 @@ class Compiler:
     def _make_step(self, op: Operation, dying: tuple[int, ...]) -> Step:
         ins = tuple(self._slots[v] for v in op.operands)
         outs = tuple(self._slots[v] for v in op.results)
-        build = self.implementations.control.get(type(op))
+        build = self.implementations.builder(op)
         if build is not None:
             return build(self, op, ins, outs)
         found = self.implementations.find(op)

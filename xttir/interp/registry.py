@@ -18,6 +18,13 @@ _LATER: dict[str, tuple[str, str]] = {
 }
 """Op or dialect name -> (module, class) of implementations that are imported on first use."""
 
+_LATER_STEPS: dict[str, str] = {
+    "ttg": "xttir.interp.ttg",
+    "ttng": "xttir.interp.ttng",
+    "ub": "xttir.interp.ub",
+}
+"""Dialect -> module whose `register` adds the builders of its ops."""
+
 _extensions: list[Callable[[Implementations], None]] = []
 
 
@@ -31,14 +38,14 @@ def register_dialect(add: Callable[[Implementations], None]) -> None:
 @cache
 def implementations() -> Implementations:
     """The table of everything known."""
-    from xttir.interp import affine_rules, control, region_ops, tt, tt_memory, ttg_memory
+    from xttir.interp import affine_rules, control, region_ops, tt, tt_memory
     from xttir.interp.arith import IN_PLACE, ArithFunctions
     from xttir.interp.conversions import ConversionFunctions
     from xttir.interp.dot import DotFunctions
     from xttir.interp.math import MathFunctions
     from xttir.interp.shape_ops import ShapeFunctions
 
-    table = Implementations(_LATER)
+    table = Implementations(_LATER, _LATER_STEPS)
     for functions in (
         ArithFunctions(),
         MathFunctions(),
@@ -54,7 +61,6 @@ def implementations() -> Implementations:
     affine_rules.register(table)
     control.register(table)
     region_ops.register(table)
-    ttg_memory.register(table)
     for add in _extensions:
         add(table)
     return table

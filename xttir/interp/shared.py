@@ -17,6 +17,7 @@ from xttir.dialects.locations import locations_of
 from xttir.interp.batch import merge, take
 from xttir.interp.machine import Machine
 from xttir.interp.memdesc import Access, AccessKind, Cell, Choice, MemDesc
+from xttir.interp.memory_ops import RMW, rounds
 from xttir.interp.order import Stamp
 from xttir.interp.taint import Origin, taint_with
 from xttir.interp.views import footprint
@@ -42,22 +43,26 @@ def _read(m: Machine, op: Operation, view: MemDesc) -> Any:
         return value if tainted is None else tainted
     origin = _never_written(m, op, view, unwritten)
     if m.policy.strict:
-        m.log.report(
-            op,
-            origin.kind,
-            origin.message,
-            order=(origin.pid,),
-            role="load",
-            others=origin.others,
-            notes=origin.notes,
-            hint=origin.hint,
-            witness=origin.witness,
-            count=int(unwritten.sum()),
-        )
+        _report_now(m, op, origin, int(unwritten.sum()))
         return value if tainted is None else tainted
     if tainted is not None:
         unwritten = unwritten | tainted.bad
     return taint_with(m, value, unwritten, origin)
+
+
+def _report_now(m: Machine, op: Operation, origin: Origin, count: int) -> None:
+    m.log.report(
+        op,
+        origin.kind,
+        origin.message,
+        order=(origin.pid,),
+        role="load",
+        others=origin.others,
+        notes=origin.notes,
+        hint=origin.hint,
+        witness=origin.witness,
+        count=count,
+    )
 
 
 def store(
@@ -76,6 +81,51 @@ def store(
             view.write(value, where)
         else:
             view.write(take(value, at), None if where is None else take(where, at))
+
+
+def atomic_rmw(
+    m: Machine, op: Operation, desc: Desc, kind: str, values: np.ndarray, where: np.ndarray | None
+) -> np.ndarray:
+    """Combine `values` into the elements of `desc`, of which several may be the same, lanes in
+    order; gives the old values, 0 in lanes that are off. `kind`: a keyword of `memory_ops.RMW`."""
+    record_access(m, desc, "atomic", op)
+    parts: list[tuple[np.ndarray, np.ndarray]] = []
+    for at, view in desc.each():
+        everyone = np.arange(desc.programs) if at is None else at
+        part = values if at is None else take(values, at)
+        held = where if at is None or where is None else take(where, at)
+        parts.append((everyone, _atomic_view(m, op, view, kind, part, held)))
+    return parts[0][1] if len(parts) == 1 else merge(parts, desc.programs)
+
+
+def _atomic_view(
+    m: Machine,
+    op: Operation,
+    view: MemDesc,
+    kind: str,
+    values: np.ndarray,
+    where: np.ndarray | None,
+) -> np.ndarray:
+    _, unwritten, _ = view.read()
+    if unwritten is not None and m.policy.on("init"):
+        _report_now(m, op, _never_written(m, op, view, unwritten), int(unwritten.sum()))
+    full = (view.programs, *view.shape)
+    values = np.broadcast_to(values, full)
+    held = np.ones(full, bool) if where is None else np.broadcast_to(where, full)
+    out = np.zeros(full, view.dtype)
+    combine = RMW[kind]
+    for data, rows, offsets, at in view.elements():
+        lanes = held if at is None else held[at]
+        mine = (values if at is None else values[at])[lanes]
+        places = (rows * data.shape[1] + offsets)[lanes]
+        old = rounds(data.reshape(-1), places, lambda a, k, v=mine: combine(a, v[k]))
+        if at is None:
+            out[lanes] = old
+        else:
+            part = np.zeros(lanes.shape, view.dtype)
+            part[lanes] = old
+            out[at] = part
+    return out
 
 
 def record_access(
@@ -101,7 +151,7 @@ def record_access(
 def _against(m: Machine, view: MemDesc, cell: Cell, mine: Access) -> None:
     clock = m.clock
     for other in cell.accesses:
-        if other.kind == "read" and mine.kind == "read":
+        if other.kind == mine.kind != "write":
             continue
         ordered = clock.ordered(other.stamp)
         if ordered is True or (ordered is not False and ordered.all()):
@@ -243,7 +293,7 @@ def _never_written(m: Machine, op: Operation, view: MemDesc, unwritten: np.ndarr
         "load from shared memory that nobody has written",
         others,
         (f"program {m.log.program(pid)}: {_buffer_text(view)}",),
-        "",
+        "store to it, or wait for what does, before it is read",
         pid,
         {"program": list(m.log.program(pid))},
     )

@@ -14,11 +14,12 @@ import numpy as np
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from xttir.diagnostics import Kind
-from xttir.dialects import ttg
-from xttir.interp import shared
+from xttir.dialects import tt, ttg
+from xttir.interp import physical, shared
 from xttir.interp.affine import dense
+from xttir.interp.batch import take
 from xttir.interp.machine import Machine
-from xttir.interp.memdesc import TOKEN, Choice, MemDesc, allocate
+from xttir.interp.memdesc import TOKEN, Choice, MemDesc, allocate, allocate_bytes
 from xttir.interp.memory_ops import load
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.taint import Tainted, observe_access, observe_branch, plain
@@ -48,16 +49,27 @@ def splits(result: SSAValue) -> bool:
     return any(isinstance(u, ttg.MemDescIndexOp) or u.regions for u in users)
 
 
+def allocator(c: Compiler, result: SSAValue) -> Callable[[Machine], MemDesc]:
+    """What allocates the memory that `result` describes."""
+    ty, op = result.type, result.owner
+    assert isinstance(op, Operation)
+    shape, dtype = shape_of_memory(ty), dtype_of_memory(ty)
+    if physical.seen_as_bytes(result, c.module):
+        count, layout = physical.bytes_of_memory(ty), physical.layout_of_memory(ty)
+        return lambda m: allocate_bytes(m, op, count, layout, shape)
+    split = splits(result)
+    return lambda m: allocate(m, op, dtype, shape, split)
+
+
 def build_alloc(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttg.local_alloc, with a value to begin with or without."""
     assert isinstance(op, ttg.LocalAllocOp)
     (out,) = outs
-    shape, dtype = shape_of_memory(op.result.type), dtype_of_memory(op.result.type)
-    split = splits(op.result)
+    make = allocator(c, op.result)
     constant = not op.result.type.mutable_memory.data  # pyright: ignore
 
     def run(m: Machine, frame: Frame) -> None:
-        desc = allocate(m, op, dtype, shape, split)
+        desc = make(m)
         if ins:
             if constant:
                 # Nobody can write it again: it needs no checks.
@@ -158,6 +170,20 @@ def build_reshape(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     return _view_step(lambda desc: desc.reshape(shape), ins, outs)
 
 
+def build_reinterpret(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttg.memdesc_reinterpret: other elements in the same bytes."""
+    assert isinstance(op, ttg.MemDescReinterpretOp)
+    shape = shape_of_memory(op.result.type)
+    if not physical.seen_as_bytes(op.src, c.module):
+        return _view_step(lambda desc: desc.reshape(shape), ins, outs)
+    layout = physical.layout_of_memory(op.result.type)
+
+    def run(m: Machine, frame: Frame) -> None:
+        frame[outs[0]] = frame[ins[0]].reinterpret(layout, shape)
+
+    return run
+
+
 def build_load(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttg.local_load."""
 
@@ -172,6 +198,123 @@ def build_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
     def run(m: Machine, frame: Frame) -> None:
         shared.store(m, op, frame[ins[1]], frame[ins[0]])
+
+    return run
+
+
+def _numbers(shape: tuple[int, ...], axis: int, index: np.ndarray) -> np.ndarray:
+    """int64 (b, *t): numbers in row-major order of a view of `shape` of the elements at `index`
+    (b, *t) along `axis`, elsewhere at their own place."""
+    found = np.zeros((1,) * index.ndim, np.int64)
+    stride = 1
+    for k in reversed(range(len(shape))):
+        if k == axis:
+            where = index.astype(np.int64)
+        else:
+            form = (1,) * (k + 1) + (-1,) + (1,) * (len(shape) - k - 1)
+            where = np.arange(index.shape[k + 1], dtype=np.int64).reshape(form)
+        found = found + where * stride
+        stride *= shape[k]
+    return found
+
+
+def _gathered(m: Machine, op: Operation, desc: Desc, ty: Attribute, axis: int, index: Any) -> Desc:
+    """The elements of `desc` at `index` (a tensor of type `ty`) along `axis`."""
+    shape = shape_of(ty)
+    observe_access(m, op, index, None)
+    array = dense(plain(index))
+    array = np.broadcast_to(array, (array.shape[0], *shape))
+    extent = desc.shape[axis]
+    outside = (array < 0) | (array >= extent)
+    if outside.any():
+        if m.policy.on("bounds"):
+            _report_gather(m, op, array, outside, extent)
+        array = array % extent
+    return desc.gather(_numbers(desc.shape, axis, array), shape)
+
+
+def _report_gather(
+    m: Machine, op: Operation, index: np.ndarray, outside: np.ndarray, extent: int
+) -> None:
+    rows = np.argwhere(outside)
+    pids = m.pids[rows[:, 0]] if index.shape[0] > 1 else np.repeat(m.pids[:1], len(rows))
+    pid = int(pids.min())
+    value = int(index[tuple(rows[pids == pid][0])])
+    m.log.report(
+        op,
+        Kind.OUT_OF_BOUNDS,
+        f"index along an axis of shared memory of extent {extent} is out of bounds",
+        order=(pid,),
+        notes=(f"program {m.log.program(pid)}: the index is {value}",),
+        witness={"program": list(m.log.program(pid)), "index": value, "extent": extent},
+        count=len(rows),
+    )
+
+
+def build_gather(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttg.local_gather."""
+    assert isinstance(op, ttg.LocalGatherOp)
+    axis, ty = op.axis.value.data, op.indices.type
+
+    def run(m: Machine, frame: Frame) -> None:
+        view = _gathered(m, op, frame[ins[0]], ty, axis, frame[ins[1]])
+        frame[outs[0]] = shared.load(m, op, view)
+
+    return run
+
+
+def build_scatter(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttg.local_scatter. Of lanes that store to one place, the last wins, and different values
+    there are undefined."""
+    assert isinstance(op, ttg.LocalScatterOp)
+    axis, ty = op.axis.value.data, op.indices.type
+
+    def run(m: Machine, frame: Frame) -> None:
+        view = _gathered(m, op, frame[ins[0]], ty, axis, frame[ins[2]])
+        value = frame[ins[1]]
+        shared.store(m, op, view, value)
+        if m.policy.on("lanes"):
+            m.counts.add("lanes")
+            _lanes_conflict(m, op, view, dense(plain(value)))
+
+    return run
+
+
+def _lanes_conflict(m: Machine, op: Operation, view: Desc, value: np.ndarray) -> None:
+    """Report lanes that another lane of the same program has overwritten with something else."""
+    for at, part in view.each():
+        now, _, _ = part.read()
+        mine = value if at is None else take(value, at)
+        word = np.dtype(f"u{now.dtype.itemsize}")
+        a, b = np.broadcast_arrays(now, mine)
+        lost = np.ascontiguousarray(a).view(word) != np.ascontiguousarray(b).view(word)
+        if lost.any():
+            rows = np.flatnonzero(lost.reshape(lost.shape[0], -1).any(axis=1))
+            pids = [shared.program_of(m, part, int(s)) for s in part.slot_numbers()[rows]]
+            m.log.report(
+                op,
+                Kind.UNDEFINED,
+                "lanes of one store write different values to the same element of shared memory",
+                order=(min(pids),),
+                role="store",
+                notes=(f"program {m.log.program(min(pids))}",),
+                witness={"program": list(m.log.program(min(pids)))},
+                count=int(lost.sum()),
+            )
+
+
+def build_atomic_scatter(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttg.local_atomic_scatter_rmw: lanes that are off give 0."""
+    assert isinstance(op, ttg.LocalAtomicScatterRMWOp)
+    axis, ty = op.axis.value.data, op.indices.type
+    kind = tt.RMWOp(op.atomic_rmw_op.value.data).keyword  # pyright: ignore
+
+    def run(m: Machine, frame: Frame) -> None:
+        view = _gathered(m, op, frame[ins[0]], ty, axis, frame[ins[2]])
+        value, mask = frame[ins[1]], frame[ins[3]] if len(ins) > 3 else None
+        observe_access(m, op, value, mask)
+        where = None if mask is None else dense(plain(mask))
+        frame[outs[0]] = shared.atomic_rmw(m, op, view, kind, dense(plain(value)), where)
 
     return run
 
@@ -261,8 +404,12 @@ def register(implementations: Implementations) -> None:
         ttg.MemDescSubsliceOp: build_subslice,
         ttg.MemDescTransOp: build_trans,
         ttg.MemDescReshapeOp: build_reshape,
+        ttg.MemDescReinterpretOp: build_reinterpret,
         ttg.LocalLoadOp: build_load,
         ttg.LocalStoreOp: build_store,
+        ttg.LocalGatherOp: build_gather,
+        ttg.LocalScatterOp: build_scatter,
+        ttg.LocalAtomicScatterRMWOp: build_atomic_scatter,
         ttg.AsyncCopyGlobalToLocalOp: build_async_copy,
         ttg.AsyncCommitGroupOp: build_commit,
         ttg.AsyncWaitOp: build_wait,

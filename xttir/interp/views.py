@@ -8,7 +8,7 @@ path gives the offsets that the view covers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
 from typing import Any, Protocol
@@ -17,7 +17,10 @@ import numpy as np
 
 
 class ViewStep(Protocol):
-    """One step of a path."""
+    """One step of a path. `static`: it is the same for every program, and hashable."""
+
+    @property
+    def static(self) -> bool: ...
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         """(b, *s) -> (b, *t)."""
@@ -30,6 +33,8 @@ class ViewStep(Protocol):
 
 class _Same:
     """A step that is the same for every program."""
+
+    static = True
 
     def take(self, programs: np.ndarray) -> Any:
         return self
@@ -50,6 +55,7 @@ class PickEach:
     """Element `index[p]` (int64[b]) of the first axis, for program p."""
 
     index: np.ndarray
+    static = False
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         if array.shape[1] == 1:
@@ -60,6 +66,23 @@ class PickEach:
 
     def take(self, programs: np.ndarray) -> PickEach:
         return PickEach(self.index[programs])
+
+
+@dataclass(frozen=True, eq=False)
+class Gather:
+    """Elements given one by one: `index` int64 (1 or b, *t), numbers in row-major order of a view
+    of shape `source`."""
+
+    index: np.ndarray
+    source: tuple[int, ...]
+    static = False
+
+    def apply(self, array: np.ndarray) -> np.ndarray:
+        full = np.broadcast_to(array, (array.shape[0], *self.source))
+        return _picked(full.reshape(array.shape[0], -1), self.index)
+
+    def take(self, programs: np.ndarray) -> Gather:
+        return Gather(self.index[programs], self.source) if self.index.shape[0] > 1 else self
 
 
 @dataclass(frozen=True)
@@ -100,25 +123,54 @@ class Reshape(_Same):
         return full.reshape(array.shape[0], *self.target)
 
 
-@dataclass(frozen=True, eq=False)
-class Layout(_Same):
-    """Elements of `dtype` at byte `offsets` (int64[*shape], multiples of the element's size) of an
-    array of bytes (b, n). `key` names it: equal keys, equal layouts."""
+class Layout:
+    """Elements of `dtype` at byte `offsets` (int64 (1 or b, *s), multiples of the element's size)
+    of an array of bytes (b, n). Further steps apply to the offsets: a path has at most this one."""
 
-    offsets: np.ndarray
-    dtype: np.dtype
-    key: Any = field(default=None)
+    __slots__ = ("_next", "dtype", "offsets")
+
+    def __init__(self, offsets: np.ndarray, dtype: np.dtype):
+        self.offsets = offsets
+        self.dtype = dtype
+        self._next: dict[ViewStep, Layout] = {}
+
+    @property
+    def static(self) -> bool:
+        return self.offsets.shape[0] == 1
+
+    def then(self, step: ViewStep) -> Layout:
+        """What is seen through `step` of what is seen through this."""
+        if not step.static:
+            return Layout(step.apply(self.offsets), self.dtype)
+        found = self._next.get(step)
+        if found is None:
+            found = self._next[step] = Layout(step.apply(self.offsets), self.dtype)
+        return found
+
+    def take(self, programs: np.ndarray) -> Layout:
+        return self if self.static else Layout(self.offsets[programs], self.dtype)
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         size = self.dtype.itemsize
         if array.dtype == np.uint8:
-            typed = np.ascontiguousarray(array).view(self.dtype)
-            return typed[:, self.offsets // size]
+            return _picked(np.ascontiguousarray(array).view(self.dtype), self.offsets // size)
         # Marks of bytes: an element has the mark that any of its bytes has.
-        marks = array[:, self.offsets]
+        marks = _picked(array, self.offsets)
         for k in range(1, size):
-            marks = np.logical_or(marks, array[:, self.offsets + k])
+            marks = np.logical_or(marks, _picked(array, self.offsets + k))
         return marks
+
+
+def _picked(flat: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Elements `index` (1 or b, *s) of `flat` (1 or b, n)."""
+    if flat.shape[1] == 1:
+        return flat.reshape((-1,) + (1,) * (index.ndim - 1))
+    if index.shape[0] == 1:
+        return flat[:, index[0]]
+    if flat.shape[0] == 1:
+        return flat[0][index]
+    rows = np.arange(flat.shape[0]).reshape((-1,) + (1,) * (index.ndim - 1))
+    return flat[rows, index]
 
 
 Path = tuple[ViewStep, ...]
@@ -133,15 +185,14 @@ def along(path: Path, array: np.ndarray) -> np.ndarray:
 
 def is_static(path: Path) -> bool:
     """Whether the path is the same for every program."""
-    return not any(isinstance(step, PickEach) for step in path)
+    return all(step.static for step in path)
 
 
 def offsets_of(path: Path, shape: tuple[int, ...]) -> np.ndarray:
     """int64 (1 or b, *view): for every element of the view its number in a cell of `shape`
     (row-major), or its byte in a cell of bytes."""
     if path and isinstance(path[0], Layout):
-        start: np.ndarray = path[0].offsets[None]
-        return along(path[1:], start)
+        return path[0].offsets
     if is_static(path):
         return _static_offsets(path, shape)
     return along(path, _numbers(shape))
@@ -162,8 +213,9 @@ def footprint(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
         return None
     if is_static(path) and not isinstance(path[0], Layout):
         return _static_footprint(path, shape)
-    at = offsets_of(path, shape)
-    size = path[0].dtype.itemsize if isinstance(path[0], Layout) else 1
+    at, size = offsets_of(path, shape), 1
+    if isinstance(path[0], Layout):
+        size = path[0].dtype.itemsize
     covered = np.zeros((at.shape[0], prod(shape)), bool)
     flat = at.reshape(at.shape[0], -1)
     for k in range(size):
