@@ -14,15 +14,28 @@ CHECKS: dict[str, str] = {
     "lanes": "lanes of one store that write different values to one address",
     "assert": "tl.device_assert and tl.assume",
     "hints": "tl.multiple_of, tl.max_contiguous and specialisation facts that are false",
+    "phase": "mbarriers whose phases are not the same in every schedule",
+    "proxy": "shared memory that asynchronous operations may read before they see what was stored",
     "host": "devices, grid, shared memory and descriptors as the driver would check them",
 }
 """Names for `--checks`, with what each one looks for."""
 
 GRID_ORDERS = ("forward", "reversed", "shuffled")
 
+AGENT_ORDERS = ("fair", "first", "last", "random")
+"""Which partition of a warp-specialised program goes on when several can: in turns, always the
+first or the last one (the default partition is the first), or drawn at random after every wait."""
+
 
 def _env(name: str, default: str) -> str:
     return os.environ.get(f"XTTIR_{name}", default)
+
+
+def _one_of(name: str, known: tuple[str, ...]) -> str:
+    value = _env(name, known[0])
+    if value not in known:
+        raise ValueError(f"XTTIR_{name} is '{value}', not one of {', '.join(known)}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,7 @@ class RunPolicy:
     max_trips: int = 0
     batch: int = 0
     strict: bool = False
+    agent_order: str = "fair"
 
     def on(self, check: str) -> bool:
         return check in self.checks
@@ -68,6 +82,7 @@ class RunPolicy:
             max_steps=int(_env("MAX_STEPS", "1000000")),
             batch=int(_env("BATCH", "0")),
             strict=_env("STRICT", "") not in ("", "0"),
+            agent_order=_one_of("AGENT_ORDER", AGENT_ORDERS),
         )
         checks = _env("CHECKS", "")
         return policy.with_checks(checks) if checks else policy

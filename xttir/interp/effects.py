@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from xttir.dialects import scf, tt, ttg
+from xttir.dialects import scf, tt, ttg, ttng
 from xttir.interp.types import element_type, is_float_type, shape_of
 
 _ATOMICS = (tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp)
@@ -25,8 +25,19 @@ _LOADS = (
     tt.DescriptorLoadOp,
     tt.DescriptorGatherOp,
     ttg.AsyncCopyGlobalToLocalOp,
+    ttng.AsyncTMACopyGlobalToLocalOp,
+    ttng.AsyncTMAGatherOp,
 )
-_STORES = (tt.StoreOp, tt.DescriptorStoreOp, tt.DescriptorScatterOp, tt.DescriptorReduceOp)
+_STORES = (
+    tt.StoreOp,
+    tt.DescriptorStoreOp,
+    tt.DescriptorScatterOp,
+    tt.DescriptorReduceOp,
+    ttng.AsyncTMACopyLocalToGlobalOp,
+    ttng.AsyncTMAScatterOp,
+    ttng.AsyncTMAReduceOp,
+)
+_REDUCTIONS = (tt.DescriptorReduceOp, ttng.AsyncTMAReduceOp)
 _MEMORY = (*_ATOMICS, *_LOADS, *_STORES)
 
 
@@ -39,7 +50,7 @@ class Effects:
     through atomics, so they run one at a time under vector clocks. `waits`: a loop may wait for
     another program. `sequential`: the result of float atomics depends on the order of programs, so
     they run one at a time. `tile`: the greatest number of elements of a value. `arithmetic`: how
-    many ops compute float tensors.
+    many ops compute float tensors. `agents`: programs wait for barriers. `prints`: they print.
     """
 
     sites: tuple[Operation, ...]
@@ -49,6 +60,8 @@ class Effects:
     sequential: bool
     tile: int
     arithmetic: int
+    agents: bool = False
+    prints: bool = False
 
 
 def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
@@ -56,7 +69,10 @@ def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
     classes, sites = _accesses(module)
     tile = 1
     arithmetic = 0
+    agents = prints = False
     for op in module.walk():
+        agents |= isinstance(op, ttng.WaitBarrierOp | ttg.WarpSpecializeOp)
+        prints |= isinstance(op, tt.PrintOp)
         for result in op.results:
             if isinstance(result.type, TensorType):
                 tile = max(tile, prod(shape_of(result.type)))
@@ -71,7 +87,17 @@ def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
     waits = any(_waits(op, classes, targets) for op in sites)
     floats = [op for op in sites if _adds_floats(op)]
     sequential = len(floats) > 1 or any(_in_loop(op) for op in floats)
-    return Effects(tuple(sites), written, ordered or waits, waits, sequential, tile, arithmetic)
+    return Effects(
+        tuple(sites),
+        written,
+        ordered or waits,
+        waits,
+        sequential,
+        tile,
+        arithmetic,
+        agents,
+        prints,
+    )
 
 
 def accessed_arguments(module: ModuleOp, kernel: str) -> tuple[list[int], list[int]]:
@@ -103,7 +129,7 @@ def _positions(kernel: tt.FuncOp, classes: _Classes, chosen: set[SSAValue]) -> l
 
 
 def _reads(op: Operation) -> bool:
-    return not isinstance(op, _STORES) or isinstance(op, tt.DescriptorReduceOp)
+    return not isinstance(op, _STORES) or isinstance(op, _REDUCTIONS)
 
 
 def _writes(op: Operation) -> bool:
@@ -125,7 +151,7 @@ def _used(op: Operation) -> bool:
 def _adds_floats(op: Operation) -> bool:
     if isinstance(op, tt.AtomicRMWOp):
         return op.atomic_rmw_op.value.data == tt.RMWOp.FADD
-    if isinstance(op, tt.DescriptorReduceOp):
+    if isinstance(op, _REDUCTIONS):
         return op.kind.value.data == tt.DescriptorReduceKind.ADD
     return False
 
@@ -184,7 +210,9 @@ def _next_blocks(block: Block) -> list[Block]:
 
 def _is_pointer(value: SSAValue) -> bool:
     ty = value.type
-    return isinstance(element_type(ty), tt.PointerType) or isinstance(ty, tt.TensorDescType)
+    return isinstance(element_type(ty), tt.PointerType) or isinstance(
+        ty, tt.TensorDescType | ttng.TensorDescIm2ColType
+    )
 
 
 class _Classes:
@@ -226,6 +254,11 @@ def _connect(classes: _Classes, module: ModuleOp, op: Operation) -> None:
         _join_pairs(classes, block.args, values)
     if isinstance(op, tt.CallOp):
         _connect_call(classes, module, op)
+    elif isinstance(op, ttng.TensormapCreateOp):
+        classes.join([op.desc_ptr, op.global_address])
+    elif isinstance(op, ttg.GlobalScratchAllocOp):
+        # Memory of its own: it holds tensor maps, whose pointers join its class.
+        return
     elif op.regions and not isinstance(op, ModuleOp | tt.FuncOp):
         _join_carried(classes, op, _carried(op))
     else:

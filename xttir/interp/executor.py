@@ -12,7 +12,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -32,10 +32,11 @@ from xttir.interp.launch import (
     Launch,
     LaunchResult,
     ScalarArg,
+    Storage,
     TensorArg,
     ValueArg,
 )
-from xttir.interp.machine import Machine, StepLimit
+from xttir.interp.machine import Machine, StepLimit, Stuck
 from xttir.interp.memory import Memory, Pointer, Region
 from xttir.interp.plan import Compiler, Frame, FunctionPlan
 from xttir.interp.registry import implementations
@@ -95,13 +96,15 @@ def run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:
     keep_freed_memory()
     release_room()
     run = _Run(launch, policy)
-    result = LaunchResult(counts=run.log.counts, programs=run.programs)
+    before = run.contents()
     with np.errstate(all="ignore"), _no_collection():
-        try:
-            result.completed = run.run()
-        except StepLimit as stop:
-            report_endless(run.log, stop)
-            result.completed = False
+        completed = run.go()
+        if completed is None:
+            # The programs of a batch wait for one another's barriers. Alone they may not be stuck.
+            restore(before)
+            run = _Run(launch, replace(policy, batch=1))
+            completed = run.go()
+    result = LaunchResult(counts=run.log.counts, programs=run.programs, completed=bool(completed))
     if not result.completed:
         run.log.counts.skip("programs not run to their end")
     result.results = run.results()
@@ -109,6 +112,17 @@ def run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:
     result.trips = run.log.counts.trips
     result.seconds = time.perf_counter() - begin
     return result
+
+
+Contents = list[tuple[Storage, np.ndarray, np.ndarray | None]]
+"""Storages, their bytes and their validity."""
+
+
+def restore(contents: Contents) -> None:
+    """Give storages their former contents."""
+    for storage, data, valid in contents:
+        storage.bytes[...] = data
+        storage.valid = valid
 
 
 @contextmanager
@@ -139,6 +153,33 @@ class _Run:
         self.programs = gx * gy * gz
         self.log = FaultLog(launch.kernel, launch.grid, launch.index, _launch_text(launch))
         self.plan = plan_of(launch.module, launch.kernel)
+
+    def go(self) -> bool | None:
+        """Run; whether all programs ended. None if they are stuck because they run as a batch."""
+        try:
+            return self.run()
+        except Stuck as stop:
+            from xttir.interp.agents import report_stuck
+
+            if stop.machine.batch.size > 1:
+                return None
+            report_stuck(self.log, stop)
+        except StepLimit as stop:
+            report_endless(self.log, stop)
+        return False
+
+    def contents(self) -> Contents:
+        """What the launch may change, where it may have to be run again."""
+        if not self.plan.effects.agents or self._batch_size() == 1:
+            return []
+        written = self.plan.effects.written
+        assert written is not None
+        tensors = [_tensor_of(self.launch.arguments[n]) for n in written]
+        storages = {id(t.storage): t.storage for t in tensors if t is not None}
+        return [
+            (s, s.bytes.copy(), None if s.valid is None else s.valid.copy())
+            for s in storages.values()
+        ]
 
     def run(self) -> bool:
         if self.programs == 0:
@@ -193,6 +234,9 @@ class _Run:
     def _batch_size(self) -> int:
         effects = self.plan.effects
         if effects.ordered or effects.sequential:
+            return 1
+        if effects.agents and (effects.written is None or effects.prints):
+            # Agents of a batch may come to wait for one another; then the launch runs once more.
             return 1
         if self.policy.batch:
             return self.policy.batch

@@ -17,7 +17,8 @@ What an implementation may use:
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -30,6 +31,7 @@ from xttir.policy import CheckCounts, RunPolicy
 
 if TYPE_CHECKING:
     from xttir.interp.launch import Observer
+    from xttir.interp.mbarriers import MBarriers
     from xttir.interp.memory import Memory
     from xttir.interp.report import FaultLog
     from xttir.interp.sanitizer import Sanitizer
@@ -52,6 +54,26 @@ class Repeats(StepLimit):
         self.iteration = iteration
 
 
+class Wait(NamedTuple):
+    """What an agent waits for: `ready()` says whether it can go on, `text()` what is missing.
+
+    `within`: the waits it stands for, of agents that this one started."""
+
+    op: Operation
+    machine: Machine
+    ready: Callable[[], bool]
+    text: Callable[[], str]
+    within: tuple[Any, ...] = ()
+
+
+class Stuck(StepLimit):
+    """Every agent of a program waits, and nothing can end any of the `waits`."""
+
+    def __init__(self, machine: Machine, waits: list[Wait]):
+        super().__init__(waits[0].op, machine)
+        self.waits = waits
+
+
 class Machine(Interpreter):
     """A batch of program instances of one launch. See the module's docstring."""
 
@@ -67,6 +89,9 @@ class Machine(Interpreter):
     tainted: bool
     """Whether a value of the batch may be `taint.Tainted`."""
     _clock: AgentClock | None
+    _barriers: MBarriers | None
+    agents: Any
+    """The `agents.Agents` that run this machine among others; None for the program itself."""
     watching: bool
     """Whether stores must notice that they change nothing (programs may spin)."""
 
@@ -96,6 +121,10 @@ class Machine(Interpreter):
         """Programs `pids` (int64[b]) start as one batch."""
         self.pids = self.batch = pids
         self._clock = None
+        self._barriers = None
+        self.agents = None
+        self.tensor_maps: list[Any] = []
+        """`tensor_maps.TensorMap`s that the programs have written into memory."""
 
     def positions(self) -> np.ndarray | None:
         """Positions of the active programs in the batch, None for all of it."""
@@ -114,6 +143,15 @@ class Machine(Interpreter):
     @clock.setter
     def clock(self, clock: AgentClock) -> None:
         self._clock = clock
+
+    @property
+    def barriers(self) -> MBarriers:
+        """The mbarriers of the batch."""
+        if self._barriers is None:
+            from xttir.interp.mbarriers import MBarriers
+
+            self._barriers = MBarriers(self.batch.size)
+        return self._barriers
 
     def program_id(self, axis: int) -> np.ndarray:
         """int32[b]: the program id along `axis` (0 x, 1 y, 2 z) of every active program."""

@@ -1,0 +1,253 @@
+"""mbarriers of the programs of a batch: counts, phases, what a completed phase lets waiters see.
+
+A phase is complete when no arrival is pending and the byte count is zero, whichever of arrive,
+expect and the end of a copy brings that about (PTX ISA, mbarrier). An arrival releases what its
+agent, or the engine that makes it, has done; a wait acquires what the completed phases released. A
+barrier is a component of the clocks itself (`interp.order`): epoch n is its phase n, so that what a
+copy writes is stamped with the phase that it completes, and whether an agent knows of a phase is a
+comparison of numbers.
+
+Numbers are ints while all programs of the batch agree, int64[batch] afterwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import CallSiteLoc, NameLoc
+from xdsl.ir import Attribute, Operation
+
+from xttir.interp.memdesc import Buffer, Choice, MemDesc
+from xttir.interp.order import NEVER, Epoch, Positions, Stamp, changed, chosen
+from xttir.interp.views import offsets_of
+
+Snapshot = dict[Hashable, Epoch]
+"""Component -> the last epoch of it that is known."""
+
+
+def raise_to(seen: Snapshot, component: Hashable, epoch: Epoch, at: Positions, batch: int) -> None:
+    """`seen` knows `component` up to `epoch` (a number, or int64[active]) for programs `at`."""
+    old = seen.get(component, NEVER)
+    if at is None and type(old) is int and type(epoch) is int:
+        seen[component] = max(old, epoch)
+        return
+    seen[component] = changed(old, np.maximum(chosen(old, at), epoch), at, batch)
+
+
+class MBarrier:
+    """One mbarrier of every program of the batch.
+
+    `count`: arrivals of a phase; `pending`: those still missing; `tx`: bytes announced and not yet
+    there; `phase`: phases completed. `live`: initialised and not invalidated. `made`: the stamp of
+    `init_barrier`. `name`: what reports call it; `op`: what allocated it. `asynchronous`: whether
+    copies take part in the running phase. `closed_by`: what was released by an arrival that closed
+    a phase after all of its other updates.
+    """
+
+    def __init__(self, name: str, op: Operation, batch: int):
+        self.name = name
+        self.op = op
+        self.batch = batch
+        self.count: Epoch = 0
+        self.pending: Epoch = 0
+        self.tx: Epoch = 0
+        self.phase: Epoch = 0
+        self.live: Epoch = 0
+        self.made: Stamp | None = None
+        self.asynchronous = False
+        self.closed_by: Snapshot = {}
+        self.last_asynchronous = False
+        self.last: Snapshot = {}
+        self.arriving: Snapshot = {}
+        self.done: Snapshot = {}
+
+    # --- life ------------------------------------------------------------------------------------
+
+    def init(self, count: int, stamp: Stamp, at: Positions) -> bool:
+        """Begin with phase 0. False if it is live already."""
+        again = bool(np.any(chosen(self.live, at)))
+        self.made = stamp
+        for name, value in (("count", count), ("pending", count), ("tx", 0), ("phase", 0)):
+            setattr(self, name, changed(getattr(self, name), value, at, self.batch))
+        self.live = changed(self.live, 1, at, self.batch)
+        if at is None:
+            self.arriving, self.done = {}, {}
+        else:
+            self._forget(self.arriving, at)
+            self._forget(self.done, at)
+        return not again
+
+    def inval(self, at: Positions) -> None:
+        self.live = changed(self.live, 0, at, self.batch)
+
+    def is_live(self, at: Positions) -> bool:
+        return bool(np.all(chosen(self.live, at)))
+
+    # --- updates ---------------------------------------------------------------------------------
+
+    def update(self, arrivals: int, expect: int, snapshot: Snapshot, at: Positions) -> int:
+        """Announce `expect` bytes (negative: they have come), then arrive. Gives the number of
+        arrivals that were one too many for a program."""
+        tx = chosen(self.tx, at) + expect
+        pending = chosen(self.pending, at) - arrivals
+        over = max(0, -int(np.min(pending)))
+        if over:
+            pending = np.maximum(pending, 0) if isinstance(pending, np.ndarray) else 0
+        self.tx = changed(self.tx, tx, at, self.batch)
+        self.pending = changed(self.pending, pending, at, self.batch)
+        if snapshot:
+            self._learn(self.arriving, snapshot, at)
+        complete = (np.asarray(pending) == 0) & (np.asarray(tx) == 0)
+        if complete.all():
+            self._complete(at)
+        elif complete.any():
+            positions = np.arange(self.batch) if at is None else at
+            self._complete(positions[np.broadcast_to(complete, positions.shape)])
+        return over
+
+    def _complete(self, at: Positions) -> None:
+        self.last, self.last_asynchronous = self.arriving, self.asynchronous
+        self.asynchronous, self.closed_by = False, {}
+        self._learn(self.done, self.arriving, at)
+        phase = chosen(self.phase, at)
+        raise_to(self.done, self, phase, at, self.batch)
+        if at is None:
+            self.arriving = {}
+        else:
+            self._forget(self.arriving, at)
+        self.phase = changed(self.phase, phase + 1, at, self.batch)
+        self.pending = changed(self.pending, chosen(self.count, at), at, self.batch)
+
+    def _learn(self, into: Snapshot, snapshot: Snapshot, at: Positions) -> None:
+        for component, epoch in snapshot.items():
+            raise_to(into, component, chosen(epoch, at), at, self.batch)
+
+    def _forget(self, seen: Snapshot, at: np.ndarray) -> None:
+        for component, epoch in seen.items():
+            seen[component] = changed(epoch, NEVER, at, self.batch)
+
+    def alone(self, snapshot: Snapshot, at: Positions) -> bool:
+        """Whether `snapshot`, released by the update that completed the last phase, holds all that
+        the phase's updates released: they came before it."""
+        return not self.last_asynchronous and _holds(snapshot, self.last, at)
+
+    def closed_before(self, snapshot: Snapshot) -> bool:
+        """Whether an update that releases `snapshot` comes after the one that closed the phase
+        before."""
+        return bool(self.closed_by) and _holds(snapshot, self.closed_by, None)
+
+    # --- waits -----------------------------------------------------------------------------------
+
+    def passed(self, parity: Epoch, at: Positions) -> bool:
+        """Whether a wait for `parity` (a number, or int64[active]) returns, for all programs."""
+        return bool(np.all(chosen(self.phase, at) & 1 != parity & 1))
+
+    def stamp(self) -> Stamp:
+        """The stamp of what completes with the running phase."""
+        return Stamp(self, self.phase)
+
+    def missing(self, at: Positions) -> str:
+        """What the running phase waits for: "1 of 2 arrivals and 4096 bytes are missing"."""
+
+        def first(value: Epoch) -> int:
+            return int(np.asarray(chosen(value, at)).reshape(-1)[0])
+
+        pending, count, tx = first(self.pending), first(self.count), first(self.tx)
+        parts = [f"{pending} of {count} arrival{'s' if count > 1 else ''}"] if pending else []
+        if tx > 0:
+            parts.append(f"{tx} bytes")
+        text = " and ".join(parts) + (" missing" if parts else "")
+        if tx < 0:
+            text += ("; " if parts else "") + f"{-tx} bytes more than announced have come"
+        return text
+
+
+def _holds(snapshot: Snapshot, other: Snapshot, at: Positions) -> bool:
+    """Whether `snapshot` knows everything that `other` knows."""
+    return all(
+        bool(np.all(np.asarray(chosen(snapshot.get(c, NEVER), at)) >= chosen(e, at)))
+        for c, e in other.items()
+    )
+
+
+class MBarriers:
+    """The mbarriers of a batch of programs, by buffer and number of the element in it."""
+
+    def __init__(self, batch: int):
+        self.batch = batch
+        self._of: dict[int, tuple[Buffer, dict[int, MBarrier]]] = {}
+
+    def at(self, buffer: Buffer, number: int) -> MBarrier:
+        """The barrier in element `number` of `buffer`, made (not yet initialised) if need be."""
+        known = self._of.setdefault(id(buffer), (buffer, {}))[1]
+        found = known.get(number)
+        if found is None:
+            several = sum(1 for _ in buffer.cells) > 1
+            name = buffer_name(buffer) + (f"[{number}]" if several else "")
+            found = known[number] = MBarrier(name, buffer.op, self.batch)
+        return found
+
+
+def buffer_name(buffer: Buffer) -> str:
+    """The kernel's name for what a buffer was allocated as: "`full`"."""
+    name = name_of(buffer.op.location)
+    return f"`{name}`" if name else "the barrier"
+
+
+def name_of(location: Attribute) -> str:
+    """The kernel's variable that a location names, of the outermost call; "" if it names none."""
+    if isinstance(location, CallSiteLoc):
+        return name_of(location.caller) or name_of(location.callee)
+    return location.desc.data if isinstance(location, NameLoc) else ""
+
+
+def numbers_of(desc: MemDesc) -> int | np.ndarray:
+    """The number of the first element that a view covers in its buffer; int64[b] where programs
+    differ."""
+    size = int(np.prod(desc.buffer.shape[1:])) if desc.buffer.shape else 1
+    base: Any = 0 if desc.cell is None else desc.cell * size
+    if desc.path:
+        shape = desc.buffer.shape if desc.cell is None else desc.buffer.shape[1:]
+        offsets = offsets_of(desc.path, shape)
+        first = offsets.reshape(offsets.shape[0], -1)[:, 0]
+        base = base + (int(first[0]) if first.size == 1 else first)
+    if isinstance(base, np.ndarray) and (base == base[0]).all():
+        return int(base[0])
+    return base
+
+
+Selected = list[tuple[MBarrier, Positions, np.ndarray | None]]
+"""(barrier, positions in the batch, positions among the active programs); None for all of them."""
+
+
+def select(
+    barriers: MBarriers, desc: Any, positions: Positions, held: bool | np.ndarray = True
+) -> Selected:
+    """The barriers that `desc` names for the active programs for which `held` (bool[b]) holds."""
+    if held is False:
+        return []
+    if type(desc) is Choice:
+        found: Selected = []
+        for rows, part in desc.parts:
+            chosen_rows = rows if held is True else rows[held[rows]]
+            if chosen_rows.size:
+                inner = part.take(np.searchsorted(rows, chosen_rows))
+                places = chosen_rows if positions is None else positions[chosen_rows]
+                for barrier, at, among in select(barriers, inner, places):
+                    rows_of = chosen_rows if among is None else chosen_rows[among]
+                    found.append((barrier, at, rows_of))
+        return found
+    number = numbers_of(desc)
+    if held is True and isinstance(number, int):
+        return [(barriers.at(desc.buffer, number), positions, None)]
+    count = desc.programs
+    rows = np.arange(count) if held is True else np.flatnonzero(held)
+    each = np.broadcast_to(np.asarray(number), (count,))[rows]
+    found = []
+    for one in np.unique(each).tolist():
+        among = rows[each == one]
+        at = among if positions is None else positions[among]
+        found.append((barriers.at(desc.buffer, one), at, among))
+    return found

@@ -1,0 +1,51 @@
+"""Which generic writes of shared memory asynchronous operations see.
+
+Tensor cores and bulk copies read shared memory through the async proxy. They see what an agent has
+stored in the ordinary way only if a proxy fence came after the store (PTX ISA, memory consistency
+model, proxies). What is fenced is known like everything else, by epochs: the component
+`Fenced(agent)` of a clock says up to which epoch the agent's stores are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from xttir.interp.machine import Machine
+from xttir.interp.order import NEVER, Stamp
+
+
+@dataclass(frozen=True)
+class Fenced:
+    """The component that counts the fenced epochs of `agent`."""
+
+    agent: Hashable
+
+
+def fence(m: Machine) -> None:
+    """A proxy fence by the agent of `m`: for the stores it has made, and for those of others that
+    are ordered before it."""
+    clock, at = m.clock, m.positions()
+    for component, epoch in list(clock.seen.items()):
+        if is_agent(component):
+            clock.see(Fenced(component), epoch if at is None else _at(epoch, at), at)
+    clock.publish(at)
+
+
+def _at(epoch: int | np.ndarray, at: np.ndarray) -> int | np.ndarray:
+    return epoch[at] if isinstance(epoch, np.ndarray) else epoch
+
+
+def is_agent(component: Hashable) -> bool:
+    """Whether `component` is an agent, whose stores go through the generic proxy."""
+    from xttir.interp.agents import AgentId
+
+    return isinstance(component, AgentId | str)
+
+
+def fenced(m: Machine, stamp: Stamp) -> bool:
+    """Whether a generic write is seen by asynchronous operations that the agent issues now."""
+    seen = m.clock.seen.get(Fenced(stamp.component), NEVER)
+    return bool(np.all(np.greater_equal(seen, stamp.epoch)))

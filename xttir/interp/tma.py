@@ -1,0 +1,287 @@
+"""`ttng` ops that copy through tensor descriptors: TMA loads, stores, reductions, gathers.
+
+What is outside the tensor reads as zero or NaN and is not written, as for the descriptors of `tt`.
+A load moves its data when it is issued, which is a legal order, and completes its bytes at a
+barrier; what it writes is stamped with the phase that it completes there. Stores are groups of the
+agent's bulk engine. A tensor map in memory is known by its address.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Attribute, Operation
+
+from xttir.diagnostics import Unsupported
+from xttir.dialects import tt, ttng
+from xttir.dialects.locations import location_of
+from xttir.interp import phases, shared
+from xttir.interp.affine import dense
+from xttir.interp.im2col import Im2Col, pixels
+from xttir.interp.machine import Machine
+from xttir.interp.mbarriers import MBarrier, select
+from xttir.interp.memory import Pointer
+from xttir.interp.memory_ops import atomic_rmw, load, store
+from xttir.interp.order import Positions
+from xttir.interp.plan import Compiler, Frame, Implementations, Step
+from xttir.interp.predicates import for_programs, held, where_held
+from xttir.interp.taint import Tainted, observe_branch, report
+from xttir.interp.tensor_maps import find_map, keep_map
+from xttir.interp.tt_memory import Descriptor, block_access, shape_of_descriptor
+from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory
+from xttir.interp.ttng_sync import operand_slots
+from xttir.interp.types import numpy_dtype, shape_of
+
+Slots = tuple[int, ...]
+
+BULK_STORES = "bulk stores"
+"""The engine of TMA stores."""
+
+Fetch = Callable[[Machine, Sequence[Any]], Any]
+"""(machine, operands) -> the block that a load brings."""
+
+
+def _load_into(c: Compiler, op: Any, names: Sequence[str], fetch: Fetch, target: Attribute) -> Step:
+    """A load into `op.result` that completes at `op.barrier`; `names`: operands of `fetch`."""
+    slots = operand_slots(c, op)
+    operands: list[int] = []
+    for name in names:
+        found = slots[name]
+        operands += found if isinstance(found, list) else [found]
+    operands += [slots["result"], slots["barrier"]]
+    shape = shape_of_memory(target)
+    size = prod(shape) * dtype_of_memory(target).itemsize // ctas_of(op)
+
+    def run(m: Machine, frame: Frame) -> None:
+        def issue(args: Sequence[Any]) -> None:
+            positions = m.positions()
+            for barrier, at, rows in select(m.barriers, args[-1], positions):
+                for_programs(m, rows, args, lambda a, b=barrier, p=at: copy(m, a, b, p))
+
+        def copy(m: Machine, args: Sequence[Any], barrier: MBarrier, at: Positions) -> None:
+            if not phases.usable(m, op, barrier, at):
+                return
+            value = _with_shape(fetch(m, args[:-2]), shape)
+            shared.store(m, op, args[-2], value, stamp=barrier.stamp())
+            phases.complete_bytes(m, op, barrier, size, at)
+
+        where_held(m, held(m, op, frame[slots["pred"]]), [frame[slot] for slot in operands], issue)
+
+    return run
+
+
+def ctas_of(op: Operation) -> int:
+    """CTAs of a program: each copies its part, and counts the bytes of that at its own barrier."""
+    parent = op.parent_op()
+    while parent is not None and "ttg.num-ctas" not in parent.attributes:
+        parent = parent.parent_op()
+    return 1 if parent is None else parent.attributes["ttg.num-ctas"].value.data  # pyright: ignore
+
+
+def _with_shape(value: Any, shape: tuple[int, ...]) -> Any:
+    """A block without (or with) the unit axes that `shape` lacks (or has)."""
+    if type(value) is Tainted:
+        bad = _with_shape(value.bad, shape)
+        return Tainted(_with_shape(value.value, shape), bad, value.origin)
+    if value.ndim - 1 == len(shape):
+        return value
+    if value.size == value.shape[0]:
+        return value.reshape(-1, *(1 for _ in shape))
+    kept = [n for n in value.shape[1:] if n != 1]
+    if kept != [n for n in shape if n != 1]:
+        raise ValueError(f"a block of {value.shape[1:]} for memory of {shape}")
+    return value.reshape(value.shape[0], *shape)
+
+
+def build_load(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.async_tma_copy_global_to_local."""
+    assert isinstance(op, ttng.AsyncTMACopyGlobalToLocalOp)
+    rank = len(op.coord)
+
+    def fetch(m: Machine, args: Sequence[Any]) -> Any:
+        d, coordinates, offsets = args[0], args[1 : 1 + rank], args[1 + rank :]
+        if isinstance(d, Im2Col):
+            pointer, mask = pixels(d, coordinates, offsets)
+            return load(m, op, pointer, mask, d.fill, d.dtype, d.block)
+        coordinates = [observe_branch(m, op, a) for a in coordinates]
+        pointer, mask = block_access(d, coordinates)
+        return load(m, op, pointer, mask, d.fill, d.dtype, d.block)
+
+    return _load_into(c, op, ("desc", "coord", "offsets"), fetch, op.result.type)
+
+
+def build_gather(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.async_tma_gather: rows `x_offsets`, from column `y_offset` on."""
+    assert isinstance(op, ttng.AsyncTMAGatherOp)
+    shape = shape_of_memory(op.result.type)
+
+    def fetch(m: Machine, args: Sequence[Any]) -> Any:
+        d, indices = _rows(m, op, args, shape)
+        pointer, mask = block_access(d, indices)
+        return load(m, op, pointer, mask, d.fill, d.dtype, d.block)
+
+    return _load_into(c, op, ("desc", "x_offsets", "y_offset"), fetch, op.result.type)
+
+
+def _rows(
+    m: Machine, op: Operation, args: Sequence[Any], shape: tuple[int, ...]
+) -> tuple[Descriptor, list[Any]]:
+    """(descriptor, rows, first column) as a block of `shape` and its indices."""
+    d = args[0]
+    block = Descriptor(d.base, d.shape, d.strides, shape, d.dtype, d.nan)
+    rows = dense(observe_branch(m, op, args[1]))[:, :, None]
+    return block, [rows, observe_branch(m, op, args[2])]
+
+
+def _stored(m: Machine, op: Any, desc: Any, block: tuple[int, ...], mask: Any) -> np.ndarray:
+    """What a store or reduction reads from shared memory, as a block of the descriptor."""
+    engine = m.clock.engine(BULK_STORES)
+    value = shared.load(m, op, desc, engine.stamp())
+    engine.commit(m.positions())
+    if type(value) is Tainted:
+        bad = _full(value.bad, shape_of_memory(op.src.type))
+        seen = bad.reshape(bad.shape[0], *block) & dense(mask)
+        if seen.any():
+            report(m, op, value, seen, "stored value")
+        value = value.value
+    value = _full(dense(value), shape_of_memory(op.src.type))
+    return value.reshape(value.shape[0], *block)
+
+
+def _full(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    return np.broadcast_to(value, (value.shape[0], *shape))
+
+
+def build_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.async_tma_copy_local_to_global."""
+    assert isinstance(op, ttng.AsyncTMACopyLocalToGlobalOp)
+    slots = operand_slots(c, op)
+
+    def run(m: Machine, frame: Frame) -> None:
+        d = frame[slots["desc"]]
+        coordinates = [observe_branch(m, op, frame[slot]) for slot in slots["coord"]]
+        pointer, mask = block_access(d, coordinates)
+        values = _stored(m, op, frame[slots["src"]], d.block, mask)
+        store(m, op, pointer, mask, values, d.dtype, d.block)
+
+    return run
+
+
+def build_reduce(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.async_tma_reduce."""
+    assert isinstance(op, ttng.AsyncTMAReduceOp)
+    slots = operand_slots(c, op)
+    keyword = tt.DescriptorReduceKind(op.kind.value.data).keyword  # pyright: ignore
+    if keyword not in ("add", "min", "max", "and", "or", "xor"):
+        raise Unsupported(f"TMA reduction {keyword}", location_of(op))
+
+    def run(m: Machine, frame: Frame) -> None:
+        d = frame[slots["desc"]]
+        kind = "fadd" if keyword == "add" and d.dtype.kind != "i" else keyword
+        coordinates = [observe_branch(m, op, frame[slot]) for slot in slots["coord"]]
+        pointer, mask = block_access(d, coordinates)
+        values = _stored(m, op, frame[slots["src"]], d.block, mask)
+        atomic_rmw(m, op, pointer, mask, values, kind, d.dtype, d.block, used=False)
+
+    return run
+
+
+def build_scatter(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.async_tma_scatter: rows `x_offsets`, from column `y_offset` on."""
+    assert isinstance(op, ttng.AsyncTMAScatterOp)
+    slots = operand_slots(c, op)
+    shape = shape_of_memory(op.src.type)
+
+    def run(m: Machine, frame: Frame) -> None:
+        names = ("desc", "x_offsets", "y_offset")
+        d, indices = _rows(m, op, [frame[slots[name]] for name in names], shape)
+        pointer, mask = block_access(d, indices)
+        values = _stored(m, op, frame[slots["src"]], shape, mask)
+        store(m, op, pointer, mask, values, d.dtype, shape)
+
+    return run
+
+
+def build_store_wait(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.async_tma_store_wait: all stores but the latest `pendings` have read what they store."""
+    assert isinstance(op, ttng.TMAStoreWaitOp)
+    outstanding = op.pendings.value.data
+
+    def run(m: Machine, frame: Frame) -> None:
+        m.clock.engine(BULK_STORES).wait(outstanding, m.positions())
+
+    return run
+
+
+def build_shared_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.async_shared_store: registers to shared memory, completing its bytes at a barrier."""
+    assert isinstance(op, ttng.AsyncSharedStoreOp)
+    slots = operand_slots(c, op)
+    names = ("src", "dst", "mbarrier")
+    size = prod(shape_of(op.src.type)) * numpy_dtype(op.src.type).itemsize // ctas_of(op)
+
+    def run(m: Machine, frame: Frame) -> None:
+        def put(args: Sequence[Any], barrier: MBarrier, at: Positions) -> None:
+            if phases.usable(m, op, barrier, at):
+                shared.store(m, op, args[1], args[0], stamp=barrier.stamp())
+                phases.complete_bytes(m, op, barrier, size, at)
+
+        args = [frame[slots[name]] for name in names]
+        for barrier, at, rows in select(m.barriers, args[2], m.positions()):
+            for_programs(m, rows, args, lambda a, b=barrier, p=at: put(a, b, p))
+
+    return run
+
+
+# --- tensor maps in memory ------------------------------------------------------------------------
+
+
+def build_create(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.tensormap_create. Dimensions come innermost first, strides in bytes, the innermost one
+    left out."""
+    assert isinstance(op, ttng.TensormapCreateOp)
+    slots = operand_slots(c, op)
+    nan = op.fill_mode.value.data == 1
+
+    def run(m: Machine, frame: Frame) -> None:
+        def numbers(name: str) -> list[np.ndarray]:
+            values = [dense(observe_branch(m, op, frame[slot])) for slot in slots[name]]
+            return [v.reshape(-1).astype(np.int64) for v in reversed(values)]
+
+        base: Pointer = observe_branch(m, op, frame[slots["global_address"]])
+        keep_map(
+            m, frame[slots["desc_ptr"]], base, numbers("global_dim"), numbers("global_stride"), nan
+        )
+
+    return run
+
+
+def build_reinterpret(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.reinterpret_tensor_descriptor: the tensor map at an address."""
+    assert isinstance(op, ttng.ReinterpretTensorDescOp)
+    ty = op.result.type
+    assert isinstance(ty, tt.TensorDescType)
+    block, dtype = shape_of_descriptor(ty), numpy_dtype(ty.element_type)
+
+    def run(m: Machine, frame: Frame) -> None:
+        frame[outs[0]] = find_map(m, op, frame[ins[0]], block, dtype)
+
+    return run
+
+
+def register(implementations: Implementations) -> None:
+    """Add the ops."""
+    implementations.control |= {
+        ttng.AsyncTMACopyGlobalToLocalOp: build_load,
+        ttng.AsyncTMACopyLocalToGlobalOp: build_store,
+        ttng.AsyncTMAReduceOp: build_reduce,
+        ttng.AsyncTMAGatherOp: build_gather,
+        ttng.AsyncTMAScatterOp: build_scatter,
+        ttng.TMAStoreWaitOp: build_store_wait,
+        ttng.AsyncSharedStoreOp: build_shared_store,
+        ttng.TensormapCreateOp: build_create,
+        ttng.ReinterpretTensorDescOp: build_reinterpret,
+    }

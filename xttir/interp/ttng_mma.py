@@ -1,0 +1,242 @@
+"""`ttng` ops on tensor cores: wgmma and tcgen05, scaled ones too.
+
+The product is that of `tt.dot` and `tt.dot_scaled`, bit for bit; what differs is where operands lie
+and when they are read. An asynchronous product reads and writes when it is issued, which is a legal
+order; its accesses carry the stamp of its engine, so that whoever touches their memory before the
+product is known to be done races with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation, SSAValue
+
+from xttir.dialects import ttg, ttng
+from xttir.interp import phases, shared
+from xttir.interp.affine import dense
+from xttir.interp.attributes import integer
+from xttir.interp.dot import PRECISIONS
+from xttir.interp.dot_scaled import ELEMENT_TYPES, dot_scaled
+from xttir.interp.machine import Machine
+from xttir.interp.mbarriers import select
+from xttir.interp.memdesc import TOKEN
+from xttir.interp.numerics import products
+from xttir.interp.order import Groups, Stamp
+from xttir.interp.plan import Compiler, Frame, Implementations, Step
+from xttir.interp.predicates import Held, held, where_held
+from xttir.interp.taint import Tainted
+from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory
+from xttir.interp.ttng_sync import operand_slots
+from xttir.interp.types import shape_of
+
+Slots = tuple[int, ...]
+
+WGMMA = "wgmma"
+"""The engine of `ttng.warp_group_dot`."""
+
+TCGEN05 = "tcgen05"
+"""The engine of `ttng.tc_gen5_mma` and `ttng.tmem_copy`, which it executes in order."""
+
+
+def _shape(value: SSAValue) -> tuple[int, ...]:
+    ty = value.type
+    return shape_of_memory(ty) if isinstance(ty, ttg.MemDescType) else shape_of(ty)
+
+
+def _operand(m: Machine, op: Operation, value: Any, of: SSAValue, stamp: Stamp | None) -> Any:
+    """The elements of an operand, in memory or registers, with full extents."""
+    if isinstance(of.type, ttg.MemDescType):
+        value = shared.load(m, op, value, stamp)
+    shape = _shape(of)
+    if type(value) is Tainted:
+        return value
+    value = dense(value)
+    return value if value.shape[1:] == shape else np.broadcast_to(value, (value.shape[0], *shape))
+
+
+def _product(args: Sequence[Any], multiply: Any) -> Any:
+    """`multiply(a, b, c)`, tainted where rows of a, columns of b or elements of c are."""
+    marked = [a for a in args if type(a) is Tainted]
+    if not marked:
+        return multiply(*args)
+    bare = [a.value if type(a) is Tainted else a for a in args]
+    value = multiply(*bare)
+    bad: Any = False
+    for n, a in enumerate(args):
+        if type(a) is Tainted:
+            axis = (-1, -2)[n] if n < 2 else None
+            bad = bad | (a.bad if axis is None else a.bad.any(axis=axis, keepdims=True))
+    return Tainted(value, np.asarray(bad), marked[0].origin)
+
+
+def build_warp_group_dot(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.warp_group_dot."""
+    assert isinstance(op, ttng.WarpGroupDotOp)
+    slots = operand_slots(c, op)
+    precision = PRECISIONS[integer(op.input_precision)]
+    asynchronous = bool(op.is_async.value.data)
+
+    def multiply(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
+        return products.dot(a, b, c, precision)
+
+    def run(m: Machine, frame: Frame) -> None:
+        engine = m.clock.engine(WGMMA)
+        stamp = engine.stamp()
+        a = _operand(m, op, frame[slots["a"]], op.a, stamp)
+        b = _operand(m, op, frame[slots["b"]], op.b, stamp)
+        total = frame[slots["c"]]
+        used = held(m, op, None if slots["use_c"] is None else frame[slots["use_c"]])
+        total = _kept(total, used)
+        frame[outs[0]] = _product((a, b, total), multiply)
+        _issued(m, engine, asynchronous)
+
+    return run
+
+
+def _kept(total: Any, used: Held) -> Any:
+    """The accumulator where it is used, else zeros."""
+    if used is True:
+        return total
+    value = total.value if type(total) is Tainted else total
+    if used is False:
+        return np.zeros((1,) * value.ndim, value.dtype)
+    choice = used.reshape((-1,) + (1,) * (value.ndim - 1))
+    kept = np.where(choice, value, np.zeros((), value.dtype))
+    return Tainted(kept, total.bad & choice, total.origin) if type(total) is Tainted else kept
+
+
+def _issued(m: Machine, engine: Groups, asynchronous: bool) -> None:
+    """The op just issued is a group of its own, awaited at once if it is not asynchronous."""
+    at = m.positions()
+    engine.commit(at)
+    if not asynchronous:
+        engine.wait(0, at)
+
+
+def build_warp_group_dot_wait(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.warp_group_dot_wait."""
+    assert isinstance(op, ttng.WarpGroupDotWaitOp)
+    outstanding = op.pendings.value.data
+
+    def run(m: Machine, frame: Frame) -> None:
+        m.clock.engine(WGMMA).wait(outstanding, m.positions())
+        for source, target in zip(ins, outs, strict=True):
+            frame[target] = frame[source]
+
+    return run
+
+
+def _commit(m: Machine, op: Operation, engine: Groups, barrier: Any, predicate: Held) -> None:
+    """The engine arrives at `barrier` once it has done all that it was given so far."""
+    for one, at, _ in select(m.barriers, barrier, m.positions(), predicate):
+        if phases.usable(m, op, one, at):
+            snapshot = m.clock.publish(at)
+            snapshot[engine.component] = engine.committed - 1
+            phases.update(m, op, one, 1, 0, snapshot, at)
+
+
+def _multiply_into(
+    m: Machine,
+    op: Any,
+    args: Sequence[Any],
+    stamp: Stamp,
+    multiply: Any,
+) -> None:
+    """d = multiply(a, b, d or zeros), for operands (a, b, d, use_d)."""
+    a, b, d, use_d = args
+    left = _operand(m, op, a, op.a, stamp)
+    right = _operand(m, op, b, op.b, stamp)
+    used = held(m, op, use_d)
+    if used is False:
+        total: Any = np.zeros((1,) * (len(_shape(op.d)) + 1), dtype_of_memory(op.d.type))
+    else:
+        total = _kept(_operand(m, op, d, op.d, stamp), used)
+    shared.store(m, op, d, _product((left, right, total), multiply), stamp=stamp)
+
+
+def build_mma(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.tc_gen5_mma and ttng.tc_gen5_mma_scaled."""
+    assert isinstance(op, ttng.TCGen5MMAOp | ttng.TCGen5MMAScaledOp)
+    slots = operand_slots(c, op)
+    scaled = isinstance(op, ttng.TCGen5MMAScaledOp)
+    names = ["a", "b", "d", "use_d", *(("a_scale", "b_scale") if scaled else ())]
+    operands = [slots[name] for name in names]
+    unsigned = not scaled and op.is_unsigned is not None
+    precision = "tf32" if not scaled and numpy_dtype_is_f32(op.a) else "ieee"
+    if scaled:
+        types = [ELEMENT_TYPES[integer(t)] for t in (op.a_type, op.b_type)]
+
+    def plain_product(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
+        if unsigned:
+            a, b = a.view(f"u{a.dtype.itemsize}"), b.view(f"u{b.dtype.itemsize}")
+        return products.dot(a, b, total, precision)
+
+    def run(m: Machine, frame: Frame) -> None:
+        engine = m.clock.engine(TCGEN05)
+        predicate = held(m, op, frame[slots["pred"]])
+
+        def issue(args: Sequence[Any]) -> None:
+            stamp = engine.stamp()
+            multiply: Any = plain_product
+            if scaled:
+                left, right = (_plain(shared.load(m, op, s, stamp)) for s in args[4:])
+
+                def multiply(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
+                    return dot_scaled(
+                        a,
+                        left,
+                        types[0],
+                        True,
+                        b,
+                        right,
+                        types[1],
+                        True,
+                        total,
+                    )
+
+            _multiply_into(m, op, args[:4], stamp, multiply)
+
+        where_held(m, predicate, [frame[slot] for slot in operands], issue)
+        waits = op.is_async is None and not op.barriers
+        _issued(m, engine, not waits)
+        for barrier, given in zip(slots["barriers"], slots["barrier_preds"], strict=True):
+            _commit(m, op, engine, frame[barrier], held(m, op, frame[given]))
+        for slot in outs:
+            frame[slot] = TOKEN
+
+    return run
+
+
+def numpy_dtype_is_f32(value: SSAValue) -> bool:
+    """Whether the elements of a memory operand are f32."""
+    return dtype_of_memory(value.type) == np.float32
+
+
+def _plain(value: Any) -> np.ndarray:
+    return value.value if type(value) is Tainted else dense(value)
+
+
+def build_commit(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.tc_gen5_commit."""
+    assert isinstance(op, ttng.TCGen5CommitOp)
+    slots = operand_slots(c, op)
+
+    def run(m: Machine, frame: Frame) -> None:
+        predicate = held(m, op, None if slots["pred"] is None else frame[slots["pred"]])
+        _commit(m, op, m.clock.engine(TCGEN05), frame[slots["barrier"]], predicate)
+
+    return run
+
+
+def register(implementations: Implementations) -> None:
+    """Add the ops."""
+    implementations.control |= {
+        ttng.WarpGroupDotOp: build_warp_group_dot,
+        ttng.WarpGroupDotWaitOp: build_warp_group_dot_wait,
+        ttng.TCGen5MMAOp: build_mma,
+        ttng.TCGen5MMAScaledOp: build_mma,
+        ttng.TCGen5CommitOp: build_commit,
+    }

@@ -1,0 +1,249 @@
+"""`ttng` ops that order things: mbarriers, fences, clusters, cluster launch control.
+
+An op acts for all programs of the batch at once; `mbarriers.select` says which barrier it means for
+which of them. A program is one CTA here; the CTAs of a program of several do the same with other
+parts of the tensors, so their barriers are in the same state and one stands for all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Operation
+
+from xttir.diagnostics import Unsupported
+from xttir.dialects import ttg, ttng
+from xttir.dialects.locations import location_of
+from xttir.interp import phases
+from xttir.interp.affine import dense
+from xttir.interp.agents import wait_until
+from xttir.interp.machine import Machine
+from xttir.interp.mbarriers import Selected, select
+from xttir.interp.order import Epoch
+from xttir.interp.plan import Compiler, Frame, Implementations, Step
+from xttir.interp.predicates import held
+from xttir.interp.proxies import fence
+from xttir.interp.taint import observe_branch
+from xttir.interp.ttg_memory import COPIES
+
+Slots = tuple[int, ...]
+
+
+def operand_slots(c: Compiler, op: Operation) -> dict[str, Any]:
+    """Slots of the operands of `op` by their ODS names: a slot, None, or a list of slots."""
+    found: dict[str, Any] = {}
+    for name, _ in op.get_irdl_definition().operands:  # pyright: ignore
+        value: Any = getattr(op, name)
+        if value is None:
+            found[name] = None
+        elif isinstance(value, list | tuple):
+            found[name] = [c.slot(v) for v in value]
+        else:
+            found[name] = c.slot(value)
+    return found
+
+
+def build_init(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.init_barrier."""
+    assert isinstance(op, ttng.InitBarrierOp)
+    count = op.count.value.data
+
+    def run(m: Machine, frame: Frame) -> None:
+        for barrier, at, _ in select(m.barriers, frame[ins[0]], m.positions()):
+            if not barrier.init(count, m.clock.now(), at):
+                phases.report_live(m, op, barrier)
+
+    return run
+
+
+def build_inval(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.inval_barrier."""
+
+    def run(m: Machine, frame: Frame) -> None:
+        for barrier, at, _ in select(m.barriers, frame[ins[0]], m.positions()):
+            if phases.usable(m, op, barrier, at):
+                barrier.inval(at)
+
+    return run
+
+
+def arrive(m: Machine, op: Operation, chosen: Selected, count: int, expect: int = 0) -> None:
+    """The agent announces bytes at the barriers chosen, arrives, and releases what it has done."""
+    for barrier, at, _ in chosen:
+        if phases.usable(m, op, barrier, at):
+            phases.update(m, op, barrier, count, expect, m.clock.publish(at), at)
+
+
+def build_expect(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.barrier_expect: announces bytes, and arrives once."""
+    assert isinstance(op, ttng.BarrierExpectOp)
+    size = op.size.value.data
+    slots = operand_slots(c, op)
+
+    def run(m: Machine, frame: Frame) -> None:
+        holds = held(m, op, frame[slots["pred"]])
+        arrive(m, op, select(m.barriers, frame[slots["alloc"]], m.positions(), holds), 1, size)
+
+    return run
+
+
+def build_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.arrive_barrier."""
+    assert isinstance(op, ttng.ArriveBarrierOp)
+    count = op.count.value.data
+    slots = operand_slots(c, op)
+
+    def run(m: Machine, frame: Frame) -> None:
+        holds = held(m, op, None if slots["pred"] is None else frame[slots["pred"]])
+        arrive(m, op, select(m.barriers, frame[slots["alloc"]], m.positions(), holds), count)
+
+    return run
+
+
+def build_wait(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.wait_barrier: other agents run until the phase is complete for every program."""
+    assert isinstance(op, ttng.WaitBarrierOp)
+    slots = operand_slots(c, op)
+
+    def run(m: Machine, frame: Frame) -> None:
+        holds = held(m, op, None if slots["pred"] is None else frame[slots["pred"]])
+        chosen = select(m.barriers, frame[slots["alloc"]], m.positions(), holds)
+        chosen = [one for one in chosen if phases.usable(m, op, one[0], one[1])]
+        phase = dense(observe_branch(m, op, frame[slots["phase"]])).reshape(-1)
+
+        def parity(rows: np.ndarray | None) -> Epoch:
+            if phase.size == 1 or (phase == phase[0]).all():
+                return int(phase[0])
+            return phase if rows is None else phase[rows]
+
+        wanted = [(barrier, at, parity(rows)) for barrier, at, rows in chosen]
+
+        def ready() -> bool:
+            return all(barrier.passed(p, at) for barrier, at, p in wanted)
+
+        def text() -> str:
+            barrier, at, p = next((w for w in wanted if not w[0].passed(w[2], w[1])), wanted[0])
+            number = int(np.asarray(p).reshape(-1)[0]) & 1
+            return f"the phase of parity {number} of {barrier.name}: {barrier.missing(at)}"
+
+        wait_until(m, op, ready, text)
+        for barrier, at, _ in wanted:
+            phases.waited(m, op, barrier, at)
+
+    return run
+
+
+def build_copy_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.async_copy_mbarrier_arrive: every thread of the agent arrives once its copies are done;
+    unless `noIncrement`, the phase waits for that many arrivals more."""
+    assert isinstance(op, ttng.AsyncCopyMbarrierArriveOp)
+    arrivals = 32 * warps_of(op) if op.no_increment is not None else 0
+
+    def run(m: Machine, frame: Frame) -> None:
+        positions = m.positions()
+        copies = m.clock.engine(COPIES)
+        for barrier, at, _ in select(m.barriers, frame[ins[0]], positions):
+            if not phases.usable(m, op, barrier, at):
+                continue
+            snapshot = m.clock.publish(at)
+            snapshot[copies.component] = copies.committed
+            phases.update(m, op, barrier, arrivals, 0, snapshot, at)
+        # What is copied from now on is no part of that.
+        copies.commit(positions)
+
+    return run
+
+
+def warps_of(op: Operation) -> int:
+    """The number of warps that run `op`."""
+    child: Operation = op
+    parent = op.parent_op()
+    while parent is not None:
+        if isinstance(parent, ttg.WarpSpecializePartitionsOp):
+            number = parent.partition_regions.index(_region_of(child, parent))
+            holder = parent.parent_op()
+            assert isinstance(holder, ttg.WarpSpecializeOp)
+            return holder.partition_num_warps.get_values()[number]
+        if "ttg.num-warps" in parent.attributes:
+            return parent.attributes["ttg.num-warps"].value.data  # pyright: ignore
+        child, parent = parent, parent.parent_op()
+    raise Unsupported("a module without ttg.num-warps", location_of(op))
+
+
+def _region_of(op: Operation, ancestor: Operation) -> Any:
+    block = op.parent_block()
+    while block is not None:
+        region = block.parent
+        assert region is not None
+        if region.parent is ancestor:
+            return region
+        above = region.parent
+        block = None if above is None else above.parent_block()
+    raise ValueError("not inside")
+
+
+def build_fence(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.fence_async_shared."""
+
+    def run(m: Machine, frame: Frame) -> None:
+        fence(m)
+
+    return run
+
+
+def build_nothing(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """Ops that order what one CTA, or one thread, has ordered already."""
+
+    def run(m: Machine, frame: Frame) -> None:
+        return
+
+    return run
+
+
+RESPONSE_BYTES = 16
+"""What cluster launch control answers, and completes at the barrier."""
+
+
+def build_try_cancel(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.clc_try_cancel. Every program of the grid is under way, so there is none to take over;
+    that may happen on a device as well."""
+    assert isinstance(op, ttng.CLCTryCancelOp)
+    slots = operand_slots(c, op)
+
+    def run(m: Machine, frame: Frame) -> None:
+        for barrier, at, _ in select(m.barriers, frame[slots["mbarrier"]], m.positions()):
+            if phases.usable(m, op, barrier, at):
+                phases.complete_bytes(m, op, barrier, RESPONSE_BYTES, at)
+
+    return run
+
+
+def build_answer(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """What the answer of cluster launch control says: that no program was taken over."""
+    zero = np.zeros(1, bool if isinstance(op, ttng.CLCIsCanceledOp) else np.int32)
+
+    def run(m: Machine, frame: Frame) -> None:
+        frame[outs[0]] = zero
+
+    return run
+
+
+def register(implementations: Implementations) -> None:
+    """Add the ops."""
+    implementations.control |= {
+        ttng.InitBarrierOp: build_init,
+        ttng.InvalBarrierOp: build_inval,
+        ttng.BarrierExpectOp: build_expect,
+        ttng.ArriveBarrierOp: build_arrive,
+        ttng.WaitBarrierOp: build_wait,
+        ttng.AsyncCopyMbarrierArriveOp: build_copy_arrive,
+        ttng.FenceAsyncSharedOp: build_fence,
+        ttng.FenceMBarrierInitReleaseClusterOp: build_nothing,
+        ttng.ClusterBarrierOp: build_nothing,
+        ttng.TensormapFenceproxyAcquireOp: build_nothing,
+        ttng.CLCTryCancelOp: build_try_cancel,
+        ttng.CLCLoadResultOp: build_answer,
+        ttng.CLCIsCanceledOp: build_answer,
+        ttng.CLCGetProgramIdOp: build_answer,
+    }
