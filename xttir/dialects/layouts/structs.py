@@ -82,6 +82,12 @@ class StructAttr(ParametrizedAttribute):
 
     parameters_: DictionaryAttr
 
+    def verify(self) -> None:
+        # The rules know the classes of encodings, which derive from this one.
+        from xttir.dialects.layouts.rules import check_encoding
+
+        check_encoding(self)
+
     def get(self, name: str) -> Attribute | None:
         """The parameter `name`, or None where it is left out."""
         return self.parameters_.data.get(name)

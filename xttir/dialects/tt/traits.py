@@ -16,6 +16,7 @@ from xdsl.irdl import IRDLOperation, traits_def
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
+from xttir.dialects.layouts.placement import ValidLayouts
 from xttir.dialects.ods import element_type_of
 
 MAX_ELEMENTS = 1 << 20
@@ -145,7 +146,13 @@ class Elementwise(OpTrait):
 class TTOp(IRDLOperation):
     """Base of the ops of `tt` (`TT_Op`)."""
 
-    traits = traits_def(TensorSize())
+    traits = traits_def(TensorSize(), ValidLayouts())
+
+
+class LayoutOp(IRDLOperation):
+    """Base of the ops of `ttg` and `ttng` (`TTG_Op`, `TTNG_Op`)."""
+
+    traits = traits_def(ValidLayouts())
 
 
 def check(holds: bool, message: str) -> None:

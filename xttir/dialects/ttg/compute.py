@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import StringAttr, UnitAttr
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
@@ -18,13 +17,13 @@ from xdsl.irdl import (
 from xdsl.traits import Pure
 
 from xttir.dialects.ods import BOOL_ATTR, I32_ATTR
-from xttir.dialects.tt.traits import SameElementType, SameShape
+from xttir.dialects.tt.traits import LayoutOp, SameElementType, SameShape
 from xttir.dialects.tt.types import ANY_TYPE, FLOAT_TENSOR, TENSOR
 from xttir.dialects.ttg.types import I8_TENSOR, TYPE_OR_MEMDESC, VIEW
 
 
 @irdl_op_definition
-class InlineAsmOp(IRDLOperation):
+class InlineAsmOp(LayoutOp):
     """Inline assembly run once per thread, on all the registers of its operands."""
 
     name = "ttg.inline_asm"
@@ -38,7 +37,7 @@ class InlineAsmOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ConvertLayoutOp(IRDLOperation):
+class ConvertLayoutOp(LayoutOp):
     """The same tensor in another layout."""
 
     name = "ttg.convert_layout"
@@ -51,7 +50,7 @@ class ConvertLayoutOp(IRDLOperation):
 
 
 @irdl_op_definition
-class Fp4ToFpOp(IRDLOperation):
+class Fp4ToFpOp(LayoutOp):
     """fp4 (e2m1) packed in pairs along `axis`, low half first, as a wider float."""
 
     name = "ttg.fp4_to_fp"

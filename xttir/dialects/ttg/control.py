@@ -7,7 +7,6 @@ from typing import ClassVar
 from xdsl.dialects.builtin import DenseArrayBase, UnitAttr, i1, i32
 from xdsl.ir import Block, Region
 from xdsl.irdl import (
-    IRDLOperation,
     ParsePropInAttrDict,
     VarConstraint,
     irdl_op_definition,
@@ -33,12 +32,12 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from xttir.dialects.tt.traits import check
+from xttir.dialects.tt.traits import LayoutOp, check
 from xttir.dialects.ttg.types import I32_ARRAY, I32_TYPED, INDUCTION
 
 
 @irdl_op_definition
-class PredicateStageOp(IRDLOperation):
+class PredicateStageOp(LayoutOp):
     """Whether a stage of a pipelined loop runs."""
 
     name = "ttg.predicate_stage"
@@ -57,7 +56,7 @@ class PredicateStageOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MaskOp(IRDLOperation):
+class MaskOp(LayoutOp):
     """A region that runs where `pred` holds."""
 
     name = "ttg.mask"
@@ -67,7 +66,7 @@ class MaskOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MaskReturnOp(IRDLOperation):
+class MaskReturnOp(LayoutOp):
     """Terminator of `ttg.mask`."""
 
     name = "ttg.mask.return"
@@ -77,7 +76,7 @@ class MaskReturnOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WarpSpecializePartitionsOp(IRDLOperation):
+class WarpSpecializePartitionsOp(LayoutOp):
     """Holds the partitions of `ttg.warp_specialize`, isolated from above."""
 
     name = "ttg.warp_specialize.partitions"
@@ -96,7 +95,7 @@ class WarpSpecializePartitionsOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WarpSpecializeOp(IRDLOperation):
+class WarpSpecializeOp(LayoutOp):
     """A default region and partitions, each run by its own warps at the same time."""
 
     name = "ttg.warp_specialize"
@@ -186,7 +185,7 @@ class WarpSpecializeOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WarpYieldOp(IRDLOperation):
+class WarpYieldOp(LayoutOp):
     """Terminator of the default region of `ttg.warp_specialize`."""
 
     name = "ttg.warp_yield"
@@ -203,7 +202,7 @@ class WarpYieldOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WarpReturnOp(IRDLOperation):
+class WarpReturnOp(LayoutOp):
     """Terminator of a partition of `ttg.warp_specialize`."""
 
     name = "ttg.warp_return"
@@ -212,7 +211,7 @@ class WarpReturnOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WarpIdOp(IRDLOperation):
+class WarpIdOp(LayoutOp):
     """The index of the warp in its program."""
 
     name = "ttg.warp_id"

@@ -43,7 +43,7 @@ from xttir.dialects.ods import (
     same_shape_i1,
 )
 from xttir.dialects.tt.enums import RMWOp
-from xttir.dialects.tt.traits import check
+from xttir.dialects.tt.traits import LayoutOp, check
 from xttir.dialects.tt.types import INT_TENSOR, PTR, TENSOR, pointee_type_of
 from xttir.dialects.tt.versions import CacheHints
 from xttir.dialects.ttg.types import (
@@ -100,7 +100,7 @@ def check_mutable(type_: Attribute) -> None:
 
 
 @irdl_op_definition
-class AsyncWaitOp(IRDLOperation):
+class AsyncWaitOp(LayoutOp):
     """Wait until at most `num` groups of asynchronous copies are outstanding."""
 
     name = "ttg.async_wait"
@@ -112,7 +112,7 @@ class AsyncWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncCommitGroupOp(IRDLOperation):
+class AsyncCommitGroupOp(LayoutOp):
     """Close the current group of asynchronous copies."""
 
     name = "ttg.async_commit_group"
@@ -122,7 +122,7 @@ class AsyncCommitGroupOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncCopyGlobalToLocalOp(IRDLOperation):
+class AsyncCopyGlobalToLocalOp(LayoutOp):
     """Copy global to shared memory asynchronously."""
 
     name = "ttg.async_copy_global_to_local"
@@ -145,7 +145,7 @@ class AsyncCopyGlobalToLocalOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LocalAllocOp(IRDLOperation):
+class LocalAllocOp(LayoutOp):
     """Allocate shared memory, holding `src` if it is given."""
 
     name = "ttg.local_alloc"
@@ -166,7 +166,7 @@ class LocalAllocOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LocalDeallocOp(IRDLOperation):
+class LocalDeallocOp(LayoutOp):
     """Free shared memory."""
 
     name = "ttg.local_dealloc"
@@ -176,7 +176,7 @@ class LocalDeallocOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MemDescIndexOp(IRDLOperation):
+class MemDescIndexOp(LayoutOp):
     """The view `src[index]`."""
 
     name = "ttg.memdesc_index"
@@ -196,7 +196,7 @@ class MemDescIndexOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MemDescSubsliceOp(IRDLOperation):
+class MemDescSubsliceOp(LayoutOp):
     """The view of the result's shape that begins at `offsets`."""
 
     name = "ttg.memdesc_subslice"
@@ -211,7 +211,7 @@ class MemDescSubsliceOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MemDescTransOp(IRDLOperation):
+class MemDescTransOp(LayoutOp):
     """The view with dimensions permuted."""
 
     name = "ttg.memdesc_trans"
@@ -224,7 +224,7 @@ class MemDescTransOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MemDescReshapeOp(IRDLOperation):
+class MemDescReshapeOp(LayoutOp):
     """The view in another shape."""
 
     name = "ttg.memdesc_reshape"
@@ -235,7 +235,7 @@ class MemDescReshapeOp(IRDLOperation):
 
 
 @irdl_op_definition
-class MemDescReinterpretOp(IRDLOperation):
+class MemDescReinterpretOp(LayoutOp):
     """The same bytes as another type and shape."""
 
     name = "ttg.memdesc_reinterpret"
@@ -246,7 +246,7 @@ class MemDescReinterpretOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LocalLoadOp(IRDLOperation):
+class LocalLoadOp(LayoutOp):
     """Load from shared memory."""
 
     name = "ttg.local_load"
@@ -261,7 +261,7 @@ class LocalLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LocalStoreOp(IRDLOperation):
+class LocalStoreOp(LayoutOp):
     """Store to shared memory."""
 
     name = "ttg.local_store"
@@ -276,7 +276,7 @@ class LocalStoreOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LocalGatherOp(IRDLOperation):
+class LocalGatherOp(LayoutOp):
     """Load from shared memory at `indices` along `axis`."""
 
     name = "ttg.local_gather"
@@ -294,7 +294,7 @@ class LocalGatherOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LocalScatterOp(IRDLOperation):
+class LocalScatterOp(LayoutOp):
     """Store to shared memory at `indices` along `axis`."""
 
     name = "ttg.local_scatter"
@@ -312,7 +312,7 @@ class LocalScatterOp(IRDLOperation):
 
 
 @irdl_op_definition
-class LocalAtomicScatterRMWOp(IRDLOperation):
+class LocalAtomicScatterRMWOp(LayoutOp):
     """Atomic read-modify-write in shared memory at `indices` along `axis`; gives the old values."""
 
     name = "ttg.local_atomic_scatter_rmw"
@@ -333,7 +333,7 @@ class LocalAtomicScatterRMWOp(IRDLOperation):
 
 
 @irdl_op_definition
-class GlobalScratchAllocOp(IRDLOperation):
+class GlobalScratchAllocOp(LayoutOp):
     """Global memory private to the program."""
 
     name = "ttg.global_scratch_alloc"
@@ -347,7 +347,7 @@ class GlobalScratchAllocOp(IRDLOperation):
 
 
 @irdl_op_definition
-class BarrierOp(IRDLOperation):
+class BarrierOp(LayoutOp):
     """All threads of the program meet; what they did to the memories `addr_space` is visible."""
 
     name = "ttg.barrier"

@@ -36,6 +36,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from xttir.dialects.ods import BOOL_ATTR, FALSE, I32_ATTR, enum_attr, keyword_directive
 from xttir.dialects.tt.enums import InputPrecision, ScaleDotElemType
+from xttir.dialects.tt.traits import LayoutOp
 from xttir.dialects.tt.types import FP_INT_TENSOR, TENSOR
 from xttir.dialects.ttg import MEMDESC, TENSOR_OR_MEMDESC, AsyncTokenType
 from xttir.dialects.ttng.sync import BarriersAndPreds
@@ -79,7 +80,7 @@ class Token(CustomDirective):
 
 
 @irdl_op_definition
-class PackedArithOp(IRDLOperation):
+class PackedArithOp(LayoutOp):
     """Arithmetic on packed small floats. ODS calls the operands `operands`."""
 
     name = "ttng.packed_arith"
@@ -94,7 +95,7 @@ class PackedArithOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WarpGroupDotOp(IRDLOperation):
+class WarpGroupDotOp(LayoutOp):
     """wgmma: `a @ b + c` with b, and maybe a, in shared memory."""
 
     name = "ttng.warp_group_dot"
@@ -121,7 +122,7 @@ class WarpGroupDotOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WarpGroupDotWaitOp(IRDLOperation):
+class WarpGroupDotWaitOp(LayoutOp):
     """Wait until at most `pendings` wgmma groups are outstanding; `inputs` pass through."""
 
     name = "ttng.warp_group_dot_wait"
@@ -164,7 +165,7 @@ class WarpGroupDotWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TCGen5MMAOp(IRDLOperation):
+class TCGen5MMAOp(LayoutOp):
     """tcgen05.mma: `d = a @ b + d`, or without d where `use_d` is false."""
 
     name = "ttng.tc_gen5_mma"
@@ -192,7 +193,7 @@ class TCGen5MMAOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TCGen5MMAScaledOp(IRDLOperation):
+class TCGen5MMAScaledOp(LayoutOp):
     """tcgen05.mma on block-scaled operands."""
 
     name = "ttng.tc_gen5_mma_scaled"
@@ -226,7 +227,7 @@ class TCGen5MMAScaledOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TCGen5CommitOp(IRDLOperation):
+class TCGen5CommitOp(LayoutOp):
     """Arrive at `barrier` when the tcgen05 ops issued so far are complete."""
 
     name = "ttng.tc_gen5_commit"
@@ -242,7 +243,7 @@ class TCGen5CommitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TMEMWaitOp(IRDLOperation):
+class TMEMWaitOp(LayoutOp):
     """Wait for loads or stores of tensor memory."""
 
     name = "ttng.tmem_wait"
@@ -253,7 +254,7 @@ class TMEMWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TMEMLoadOp(IRDLOperation):
+class TMEMLoadOp(LayoutOp):
     """Load from tensor memory, with a reduction along rows if `red_op` is given."""
 
     name = "ttng.tmem_load"
@@ -275,7 +276,7 @@ class TMEMLoadOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TMEMStoreOp(IRDLOperation):
+class TMEMStoreOp(LayoutOp):
     """Store to tensor memory where `pred` holds."""
 
     name = "ttng.tmem_store"
@@ -293,7 +294,7 @@ class TMEMStoreOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TMEMAllocOp(IRDLOperation):
+class TMEMAllocOp(LayoutOp):
     """Allocate tensor memory, holding `src` if it is given."""
 
     name = "ttng.tmem_alloc"
@@ -304,7 +305,7 @@ class TMEMAllocOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TMEMSubSliceOp(IRDLOperation):
+class TMEMSubSliceOp(LayoutOp):
     """The view of the result's shape at `offset` along `dim`."""
 
     name = "ttng.tmem_subslice"
@@ -318,7 +319,7 @@ class TMEMSubSliceOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TMEMCopyOp(IRDLOperation):
+class TMEMCopyOp(LayoutOp):
     """Copy shared to tensor memory asynchronously."""
 
     name = "ttng.tmem_copy"

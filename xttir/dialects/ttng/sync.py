@@ -29,6 +29,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from xttir.dialects.ods import BOOL_ATTR, FALSE, I32_ATTR, enum_attr, keyword_directive
 from xttir.dialects.tt.enums import ProgramIDDim
+from xttir.dialects.tt.traits import LayoutOp
 from xttir.dialects.tt.types import TENSOR
 from xttir.dialects.ttg import I32_TYPED, MEMDESC
 from xttir.dialects.ttng.types import I128
@@ -67,7 +68,7 @@ class BarriersAndPreds(CustomDirective):
 
 
 @irdl_op_definition
-class FenceAsyncSharedOp(IRDLOperation):
+class FenceAsyncSharedOp(LayoutOp):
     """Make generic writes to shared memory visible to the async proxy."""
 
     name = "ttng.fence_async_shared"
@@ -78,7 +79,7 @@ class FenceAsyncSharedOp(IRDLOperation):
 
 
 @irdl_op_definition
-class FenceMBarrierInitReleaseClusterOp(IRDLOperation):
+class FenceMBarrierInitReleaseClusterOp(LayoutOp):
     """Make barrier initialisation visible to the cluster."""
 
     name = "ttng.fence_mbarrier_init_release_cluster"
@@ -87,7 +88,7 @@ class FenceMBarrierInitReleaseClusterOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ClusterBarrierOp(IRDLOperation):
+class ClusterBarrierOp(LayoutOp):
     """All threads of the cluster meet."""
 
     name = "ttng.cluster_barrier"
@@ -98,7 +99,7 @@ class ClusterBarrierOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CLCTryCancelSyncOp(IRDLOperation):
+class CLCTryCancelSyncOp(LayoutOp):
     """Cluster launch control: ask for another program's work, and wait for the answer."""
 
     name = "ttng.clc_try_cancel_sync"
@@ -107,7 +108,7 @@ class CLCTryCancelSyncOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CLCTryCancelOp(IRDLOperation):
+class CLCTryCancelOp(LayoutOp):
     """Cluster launch control: ask for another program's work."""
 
     name = "ttng.clc_try_cancel"
@@ -118,7 +119,7 @@ class CLCTryCancelOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CLCLoadResultOp(IRDLOperation):
+class CLCLoadResultOp(LayoutOp):
     """The answer to `clc_try_cancel`."""
 
     name = "ttng.clc_load_result"
@@ -129,7 +130,7 @@ class CLCLoadResultOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CLCIsCanceledOp(IRDLOperation):
+class CLCIsCanceledOp(LayoutOp):
     """Whether another program's work was obtained."""
 
     name = "ttng.clc_is_canceled"
@@ -140,7 +141,7 @@ class CLCIsCanceledOp(IRDLOperation):
 
 
 @irdl_op_definition
-class CLCGetProgramIdOp(IRDLOperation):
+class CLCGetProgramIdOp(LayoutOp):
     """The program id along `dim` of the work obtained."""
 
     name = "ttng.clc_get_program_id"
@@ -156,7 +157,7 @@ class CLCGetProgramIdOp(IRDLOperation):
 
 
 @irdl_op_definition
-class InitBarrierOp(IRDLOperation):
+class InitBarrierOp(LayoutOp):
     """Initialise an mbarrier for `count` arrivals."""
 
     name = "ttng.init_barrier"
@@ -167,7 +168,7 @@ class InitBarrierOp(IRDLOperation):
 
 
 @irdl_op_definition
-class InvalBarrierOp(IRDLOperation):
+class InvalBarrierOp(LayoutOp):
     """Invalidate an mbarrier."""
 
     name = "ttng.inval_barrier"
@@ -177,7 +178,7 @@ class InvalBarrierOp(IRDLOperation):
 
 
 @irdl_op_definition
-class BarrierExpectOp(IRDLOperation):
+class BarrierExpectOp(LayoutOp):
     """Announce `size` bytes to an mbarrier, and arrive."""
 
     name = "ttng.barrier_expect"
@@ -191,7 +192,7 @@ class BarrierExpectOp(IRDLOperation):
 
 
 @irdl_op_definition
-class WaitBarrierOp(IRDLOperation):
+class WaitBarrierOp(LayoutOp):
     """Wait until the phase of parity `phase` of an mbarrier has completed."""
 
     name = "ttng.wait_barrier"
@@ -208,7 +209,7 @@ class WaitBarrierOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ArriveBarrierOp(IRDLOperation):
+class ArriveBarrierOp(LayoutOp):
     """Arrive `count` times at an mbarrier."""
 
     name = "ttng.arrive_barrier"
@@ -225,7 +226,7 @@ class ArriveBarrierOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncCopyMbarrierArriveOp(IRDLOperation):
+class AsyncCopyMbarrierArriveOp(LayoutOp):
     """Arrive when the copies issued so far by this thread are complete."""
 
     name = "ttng.async_copy_mbarrier_arrive"

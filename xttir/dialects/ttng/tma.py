@@ -6,7 +6,6 @@ from xdsl.dialects.builtin import UnitAttr, i1, i16, i32, i64
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
-    IRDLOperation,
     ParsePropInAttrDict,
     irdl_op_definition,
     operand_def,
@@ -29,6 +28,7 @@ from xttir.dialects.ods import (
     segment_sizes,
 )
 from xttir.dialects.tt.enums import DescriptorReduceKind
+from xttir.dialects.tt.traits import LayoutOp
 from xttir.dialects.tt.types import PTR, TENSOR, TENSOR_DESC
 from xttir.dialects.tt.versions import CacheHints
 from xttir.dialects.ttg.types import I32_TENSOR, MEMDESC
@@ -36,7 +36,7 @@ from xttir.dialects.ttng.types import ANY_TENSOR_DESC
 
 
 @irdl_op_definition
-class AsyncSharedStoreOp(IRDLOperation):
+class AsyncSharedStoreOp(LayoutOp):
     """Store to shared memory of the cluster; completes on an mbarrier."""
 
     name = "ttng.async_shared_store"
@@ -50,7 +50,7 @@ class AsyncSharedStoreOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncTMACopyGlobalToLocalOp(IRDLOperation):
+class AsyncTMACopyGlobalToLocalOp(LayoutOp):
     """TMA load of a block; completes on `barrier`."""
 
     name = "ttng.async_tma_copy_global_to_local"
@@ -73,7 +73,7 @@ class AsyncTMACopyGlobalToLocalOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncTMACopyLocalToGlobalOp(IRDLOperation):
+class AsyncTMACopyLocalToGlobalOp(LayoutOp):
     """TMA store of a block."""
 
     name = "ttng.async_tma_copy_local_to_global"
@@ -87,7 +87,7 @@ class AsyncTMACopyLocalToGlobalOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncTMAReduceOp(IRDLOperation):
+class AsyncTMAReduceOp(LayoutOp):
     """TMA reduction of a block into global memory."""
 
     name = "ttng.async_tma_reduce"
@@ -104,7 +104,7 @@ class AsyncTMAReduceOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncTMAGatherOp(IRDLOperation):
+class AsyncTMAGatherOp(LayoutOp):
     """TMA load of rows."""
 
     name = "ttng.async_tma_gather"
@@ -125,7 +125,7 @@ class AsyncTMAGatherOp(IRDLOperation):
 
 
 @irdl_op_definition
-class AsyncTMAScatterOp(IRDLOperation):
+class AsyncTMAScatterOp(LayoutOp):
     """TMA store of rows."""
 
     name = "ttng.async_tma_scatter"
@@ -140,7 +140,7 @@ class AsyncTMAScatterOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TMAStoreWaitOp(IRDLOperation):
+class TMAStoreWaitOp(LayoutOp):
     """Wait until at most `pendings` TMA stores are outstanding."""
 
     name = "ttng.async_tma_store_wait"
@@ -152,7 +152,7 @@ class TMAStoreWaitOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ReinterpretTensorDescOp(IRDLOperation):
+class ReinterpretTensorDescOp(LayoutOp):
     """A pointer to a tensor map as a descriptor."""
 
     name = "ttng.reinterpret_tensor_descriptor"
@@ -163,7 +163,7 @@ class ReinterpretTensorDescOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TensormapCreateOp(IRDLOperation):
+class TensormapCreateOp(LayoutOp):
     """Write a tensor map into memory."""
 
     name = "ttng.tensormap_create"
@@ -221,7 +221,7 @@ class TensormapCreateOp(IRDLOperation):
 
 
 @irdl_op_definition
-class TensormapFenceproxyAcquireOp(IRDLOperation):
+class TensormapFenceproxyAcquireOp(LayoutOp):
     """Make a tensor map written by this program usable."""
 
     name = "ttng.tensormap_fenceproxy_acquire"
