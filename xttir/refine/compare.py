@@ -10,7 +10,8 @@ rounding can explain is a `rounding` difference, which is told and is not a faul
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,8 @@ def compare(case: Case, source: Outcome, target: Outcome, unit: float = 0.0) -> 
         )
     if not target.completed and not found:
         found.append(Difference("end", Kind.DEADLOCK, "does not end"))
+    if target.completed:
+        found += _results(source, target, unit)
     for position in range(len(case.memory)):
         if target.completed:
             found += _values(case, position, source, target, unit)
@@ -86,6 +89,25 @@ def compare(case: Case, source: Outcome, target: Outcome, unit: float = 0.0) -> 
         found += _reads(case, position, source, target)
     order = ("undefined", "end", "value", "write", "read", "rounding")
     return sorted(found, key=lambda d: order.index(d.what))
+
+
+def _results(source: Outcome, target: Outcome, unit: float) -> list[Difference]:
+    """Differences in what a function returns."""
+    found: list[Difference] = []
+    for n, (a, b) in enumerate(zip(source.results, target.results, strict=True)):
+        if a.shape != b.shape:
+            found.append(Difference("value", Kind.MISMATCH, f"result {n} has another shape"))
+            continue
+
+        def name(k: int, n: int = n, shape: tuple[int, ...] = a.shape) -> str:
+            index = ", ".join(map(str, np.unravel_index(k, shape)[1:]))
+            return f"result {n}" + (f"[{index}]" if index else "")
+
+        pair = (np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1))
+        held = _elements(*pair, f"result {n}", name, unit)
+        if held is not None:
+            found.append(held[0])
+    return found
 
 
 def _values(
@@ -99,53 +121,58 @@ def _values(
     size = dtype.itemsize
     start = tensor.offset % size if tensor is not None else 0
     count = (a.size - start) // size
-    raw = [x[start : start + count * size] for x in (a, b)]
-    word = np.dtype(f"u{size}")
-    unequal = raw[0].view(word) != raw[1].view(word)
-    values = [x.view(dtype) for x in raw]
-    if is_float(dtype):
-        unequal &= ~(_isnan(values[0]) & _isnan(values[1]))
-    if not unequal.any():
-        rest = np.flatnonzero(a[:start] != b[:start])
-        return [] if not rest.size else [_unnamed(case, position, a, b)]
-    far = unequal
-    allowed = 0.0
-    if is_float(dtype):
-        far, allowed = _beyond_rounding(values[0], values[1], unequal, unit or _unit(dtype))
-    chosen = np.flatnonzero(far if far.any() else unequal)
-    shown = tuple(
-        Value(
-            name_of(case, position, start + int(k) * size),
-            _text(values[0][k]),
-            _text(values[1][k]),
-        )
-        for k in chosen[:MAX_VALUES]
+    values = [x[start : start + count * size].view(dtype) for x in (a, b)]
+    held = _elements(
+        values[0],
+        values[1],
+        f"`{tensor.name}`" if tensor is not None else "memory",
+        lambda k: name_of(case, position, start + k * size),
+        unit,
     )
-    name = tensor.name if tensor is not None else "memory"
+    if held is not None:
+        found, first = held
+        return [replace(found, position=position, byte=start + first * size)]
+    rest = np.flatnonzero(a[:start] != b[:start])
+    return [_unnamed(position, a, b)] if rest.size else []
+
+
+def _elements(
+    a: np.ndarray, b: np.ndarray, what: str, name: Callable[[int], str], unit: float
+) -> tuple[Difference, int] | None:
+    """How [n] elements `b` differ from `a`, and the first that does; None if they do not.
+    `name` names an element."""
+    dtype = a.dtype
+    word = np.dtype(f"u{dtype.itemsize}")
+    unequal = a.view(word) != b.view(word)
+    floats = is_float(dtype)
+    if floats:
+        unequal &= ~(_isnan(a) & _isnan(b))
+    if not unequal.any():
+        return None
+    far, allowed = unequal, 0.0
+    if floats:
+        far, allowed = _beyond_rounding(a, b, unequal, unit or _unit(dtype))
+    chosen = np.flatnonzero(far if far.any() else unequal)
+    shown = tuple(Value(name(int(k)), _text(a[k]), _text(b[k])) for k in chosen[:MAX_VALUES])
     total = int(unequal.sum())
-    what = "value" if far.any() else "rounding"
-    text = "holds other values" if far.any() else "differs within rounding"
-    first = shown[0]
-    notes = [f"{first.name} is {first.target}, in the source {first.source}"]
-    if is_float(dtype):
+    notes = [f"{shown[0].name} is {shown[0].target}, in the source {shown[0].source}"]
+    if floats:
         with np.errstate(all="ignore"):
-            error = np.abs(_wide(values[0]) - _wide(values[1]))[unequal]
+            error = np.abs(_wide(a) - _wide(b))[unequal]
         finite = error[np.isfinite(error)]
         largest = float(finite.max()) if finite.size else float("inf")
         notes.append(f"largest difference {largest:.3g}; rounding can explain {allowed:.3g}")
-    return [
-        Difference(
-            what,
-            Kind.MISMATCH,
-            f"`{name}` {text} in {total:,} of {count:,} elements",
-            tuple(notes),
-            position,
-            start + int(chosen[0]) * size,
-            count=total,
-            values=shown,
-            witness={"tensor": name, "elements": [v.name for v in shown]},
-        )
-    ]
+    text = "holds other values" if far.any() else "differs within rounding"
+    found = Difference(
+        "value" if far.any() else "rounding",
+        Kind.MISMATCH,
+        f"{what} {text} in {total:,} of {a.size:,} elements",
+        tuple(notes),
+        count=total,
+        values=shown,
+        witness={"elements": [v.name for v in shown]},
+    )
+    return found, int(chosen[0])
 
 
 def _typed_by(case: Case, position: int) -> TensorArg | None:
@@ -154,7 +181,7 @@ def _typed_by(case: Case, position: int) -> TensorArg | None:
     return max(tensors, key=lambda t: t.dtype.itemsize) if tensors else None
 
 
-def _unnamed(case: Case, position: int, a: np.ndarray, b: np.ndarray) -> Difference:
+def _unnamed(position: int, a: np.ndarray, b: np.ndarray) -> Difference:
     byte = int(np.flatnonzero(a != b)[0])
     message = "memory that belongs to no element differs"
     return Difference("value", Kind.MISMATCH, message, position=position, byte=byte)

@@ -14,17 +14,25 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
 from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
 from xttir.frontends.module_launch.signature import Parameter, parameters
-from xttir.interp.launch import Argument, DescriptorArg, Launch, ScalarArg, Storage, TensorArg
-from xttir.interp.types import element_type, is_float, is_float_type, numpy_dtype
+from xttir.interp.launch import (
+    Argument,
+    DescriptorArg,
+    Launch,
+    ScalarArg,
+    Storage,
+    TensorArg,
+    ValueArg,
+)
+from xttir.interp.types import element_type, is_float, is_float_type, numpy_dtype, shape_of
 from xttir.refine.outcome import Outcome
 from xttir.refine.slices import Decisions, decisions
-from xttir.refine.world import Case, moved_to, region_of, tensor_of, touched
+from xttir.refine.world import Case, moved_to, region_of, tensor_of, touched, with_tensor
 
 SMALL = (2, 0, 1, -1, 3, -3, 5)
 """What scalars that decide something are set to, the natural value first."""
@@ -91,7 +99,7 @@ def cut(case: Case, outcome: Outcome) -> Case:
         new = replace(tensor, storage=storages[id(tensor.storage)], offset=tensor.offset - low)
         if isinstance(argument, DescriptorArg):
             return replace(argument, tensor=new)
-        return region_of(new, 0, high - low)
+        return with_tensor(argument, region_of(new, 0, high - low))
 
     arguments = tuple(tightened(a) for a in case.arguments)
     return replace(case, arguments=arguments, memory=tuple(storages.values()), tight=True)
@@ -139,7 +147,7 @@ class Generator:
         chosen = covering([len(axes[n]) for n in names], limit, self.seed)
         for number, row in enumerate(chosen):
             values = {name: axes[name][k] for name, k in zip(names, row, strict=True)}
-            out.append(self._case(values, number))
+            out.append(self.case(values, number))
         return out
 
     def _axes(self) -> dict[str, list[int | float]]:
@@ -159,18 +167,40 @@ class Generator:
             axes[parameter.name] = list(_values(parameter, constants, natural, small))
         return axes
 
-    def _case(self, values: dict[str, int | float], number: int) -> Case:
+    def case(self, values: dict[str, int | float], number: int = 0) -> Case:
+        """The case in which scalars are as `values` says, the rest drawn with `number`."""
         rng = np.random.default_rng((self.seed, number))
         label = ", ".join(f"{k}={v}" for k, v in values.items()) or "drawn"
+        chosen = tuple(values.items())
         if self.base is None:
-            return self._drawn(values, label, rng)
+            return replace(self._drawn(values, label, rng), values=chosen, number=number)
         base = self.base
-        changed = tuple(k for k, v in values.items() if base.scalars().get(k) != v)
         arguments = tuple(
             replace(a, value=values[a.name]) if isinstance(a, ScalarArg) and a.name in values else a
             for a in base.arguments
         )
-        return _widened(replace(base, label=label, arguments=arguments, user=False), changed)
+        made = replace(
+            base, label=label, arguments=arguments, user=False, values=chosen, number=number
+        )
+        return _widened(made)
+
+    def simpler(self, case: Case) -> Iterator[Case]:
+        """Cases like a generated one in which one scalar is plainer: nearer to the user's value, or
+        to 0 and 1."""
+        held = {} if self.base is None else self.base.scalars()
+        chosen = dict(case.values)
+        for name, value in chosen.items():
+            plain = [held[name]] if name in held else []
+            plain += [n for n in (0, 1, 2, -1, value // 2) if n not in plain]
+            for better in plain:
+                if better == value:
+                    break
+                if self._fits(name, better):
+                    yield self.case({**chosen, name: better}, case.number)
+
+    def _fits(self, name: str, value: int | float) -> bool:
+        step = next((p.divisibility for p in self.parameters if p.name == name), 1)
+        return value % step == 0
 
     def _drawn(self, values: dict[str, int | float], label: str, rng: np.random.Generator) -> Case:
         memory: list[Storage] = []
@@ -183,6 +213,8 @@ class Generator:
             elif isinstance(ty, tt.PointerType):
                 deciding = parameter.index in self.decisions.loaded
                 arguments.append(_buffer(parameter.name, ty, memory, rng, deciding))
+            elif isinstance(ty, TensorType):
+                arguments.append(_by_value(parameter, ty, memory, rng))
             elif isinstance(ty, tt.TensorDescType):
                 arguments.append(_descriptor(parameter, memory, rng))
             else:
@@ -190,7 +222,7 @@ class Generator:
                 drawn = _scalar(parameter, rng) if value is None else value
                 arguments.append(ScalarArg(parameter.name, drawn))
         grid = _grid(self.module)
-        return Case(label, grid, tuple(arguments), tuple(memory), changed=tuple(values))
+        return Case(label, grid, tuple(arguments), tuple(memory))
 
 
 def _values(
@@ -253,7 +285,7 @@ def _pairs(row: Sequence[int]) -> set[tuple[int, int, int, int]]:
     return {(i, row[i], j, row[j]) for i, j in itertools.combinations(range(len(row)), 2)}
 
 
-def _widened(case: Case, changed: tuple[str, ...]) -> Case:
+def _widened(case: Case) -> Case:
     """`case` with room around its buffers, filled with what they hold: other sizes than the
     user's may reach further."""
     storages: dict[int, Storage] = {}
@@ -279,10 +311,10 @@ def _widened(case: Case, changed: tuple[str, ...]) -> Case:
         new = replace(tensor, storage=storage, offset=tensor.offset + shift)
         if isinstance(argument, DescriptorArg):
             return replace(argument, tensor=new)
-        return region_of(new, 0, storage.bytes.size)
+        return with_tensor(argument, region_of(new, 0, storage.bytes.size))
 
     arguments = tuple(widened(a) for a in case.arguments)
-    return replace(case, arguments=arguments, memory=tuple(storages.values()), changed=changed)
+    return replace(case, arguments=arguments, memory=tuple(storages.values()))
 
 
 def _grid(module: ModuleOp) -> tuple[int, int, int]:
@@ -322,6 +354,23 @@ def _buffer(
     size = data.dtype.itemsize
     tensor = TensorArg(name, storage, BEFORE * size, (AFTER,), (1,), data.dtype)
     return region_of(tensor, 0, storage.bytes.size)
+
+
+def _by_value(
+    parameter: Parameter, ty: TensorType[Attribute], memory: list[Storage], rng: np.random.Generator
+) -> ValueArg:
+    """A tensor as an argument, which only functions of test modules have; pointers lead to
+    consecutive elements of a buffer."""
+    shape, element = shape_of(ty), ty.element_type
+    count = int(np.prod(shape))
+    if not isinstance(element, tt.PointerType):
+        values = draw(element, count, rng).reshape(shape)
+        if numpy_dtype(element).kind == "b":
+            values = values.view(bool)
+        return ValueArg(parameter.name, values)
+    base = _buffer(parameter.name, element, memory, rng, False)
+    offsets = np.arange(count, dtype=np.int64).reshape(shape) * base.dtype.itemsize
+    return ValueArg(parameter.name, offsets, base)
 
 
 def draw(ty: Attribute, count: int, rng: np.random.Generator, deciding: bool = False) -> np.ndarray:

@@ -44,6 +44,8 @@ class Outcome:
     completed: bool = True
     unsupported: Unsupported | None = None
     trips: int = 0
+    results: list[np.ndarray] = field(default_factory=list)
+    """What a function returned, [programs, *shape] each; kernels return nothing."""
 
     @property
     def defined(self) -> bool:
@@ -91,6 +93,7 @@ def run_case(
         outcome.faults = [f for f in result.faults if f.kind is not Kind.INT_OVERFLOW]
         outcome.completed = result.completed
         outcome.trips = result.trips
+        outcome.results = result.results
     except Unsupported as error:
         outcome.unsupported = error
         outcome.completed = False

@@ -3,7 +3,7 @@
 libtriton has every pass and MLIR's parser of textual pipelines, but no pass is registered there.
 The functions that make passes are exported C++ symbols without arguments; each becomes a pass
 factory (`mlir::registerPass`), and from then on a textual pipeline is parsed by MLIR itself,
-options and nesting included. Runs in a process of its own (`pass_server`): a wrong pass may crash it.
+options and nesting included. To be used in a process of its own (`pass_server`): passes may crash.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ by what it was given.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
@@ -114,7 +114,8 @@ class Validation:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
-Progress = Callable[[int, int], None]
+MAX_SIMPLER = 16
+"""Steps in which a case that shows a fault is made plainer."""
 
 
 def validate(
@@ -165,12 +166,15 @@ class _Validator:
         module, kernel = self.prepared[first]
         self.result.kernel = self.name = kernel.sym_name.data
         base = cases[0] if cases else None
-        generator = inputs.Generator(module, kernel, base, self.seed)
-        for case in (*cases, *generator.cases(self.limit)):
+        self.generator = inputs.Generator(module, kernel, base, self.seed)
+        for case in (*cases, *self.generator.cases(self.limit)):
             self._case(first, case)
             if self.stop_at_first and self.result.first is not None:
                 break
         self._conclude(first)
+        for row in self.result.rows:
+            if row.status == MISMATCH:
+                self._simplify(row)
         return self.result
 
     def _distinct(self) -> None:
@@ -214,8 +218,7 @@ class _Validator:
     def _case(self, first: int, case: Case) -> None:
         """Run all stages from `first` on `case`."""
         result = self.result
-        limit = 0 if case.user else MAX_TRIPS
-        source = run_case(case, *self.prepared[first], trips=limit)
+        case, source = self._source(first, case)
         if source.unsupported is not None:
             result.skip(f"unsupported: {source.unsupported.what}")
             self._unsupported(result.rows[first], source.unsupported)
@@ -223,17 +226,13 @@ class _Validator:
         if not source.defined:
             result.skip(_why_undefined(source))
             return
-        if not case.user:
-            tight = inputs.cut(case, source)
-            source, case = inputs.trimmed(source, case, tight), tight
         result.cases.append(case)
         result.rows[first].cases += 1
         base, at = source, first
         for row in result.rows[first + 1 :]:
             if row.status == SAME or not self._prepare(row):
                 continue
-            bounded = max(10 * base.trips, MAX_TRIPS)
-            outcome = run_case(case, *self.prepared[row.index], trips=bounded)
+            outcome = self._target(row.index, case, base)
             if outcome.unsupported is not None:
                 self._unsupported(row, outcome.unsupported)
                 continue
@@ -246,12 +245,60 @@ class _Validator:
                     return
             base, at = outcome, row.index
 
+    def _source(self, first: int, case: Case) -> tuple[Case, Outcome]:
+        """The outcome of a stage that others are compared with, and the case cut to it."""
+        limit = 0 if case.user else MAX_TRIPS
+        source = run_case(case, *self.prepared[first], trips=limit)
+        if case.user or not source.defined:
+            return case, source
+        tight = inputs.cut(case, source)
+        return tight, inputs.trimmed(source, case, tight)
+
+    def _target(self, index: int, case: Case, base: Outcome) -> Outcome:
+        return run_case(case, *self.prepared[index], trips=max(10 * base.trips, MAX_TRIPS))
+
+    def _simplify(self, row: Row) -> None:
+        """Put the findings on the plainest case that shows the fault first."""
+        faults = [f for f in row.findings if f.difference.is_fault]
+        if any(f.case.user for f in faults):
+            return
+        best = min(faults, key=lambda f: _plainness(f.case))
+        found: list[Finding] = [f for f in faults if f.case is best.case]
+        for _ in range(MAX_SIMPLER):
+            better = self._better(row.index, found[0])
+            if not better:
+                break
+            found = better
+        rest = [f for f in row.findings if f.case is not best.case]
+        row.findings = [*found, *rest]
+
+    def _better(self, index: int, finding: Finding) -> list[Finding]:
+        for case in self.generator.simpler(finding.case):
+            tight, source = self._source(finding.base, case)
+            if not source.defined:
+                continue
+            outcome = self._target(index, tight, source)
+            if outcome.unsupported is not None:
+                continue
+            found = [
+                Finding(index, finding.base, tight, d)
+                for d in compare(tight, source, outcome)
+                if d.is_fault
+            ]
+            if found:
+                return found
+        return []
+
     def _conclude(self, first: int) -> None:
         for row in self.result.rows:
             if row.status == MATCH and row.index > first and row.cases == 0:
                 row.status = AFTER
             if row.status == MATCH and row.findings:
                 row.status = ROUNDING
+
+
+def _plainness(case: Case) -> tuple[int, float]:
+    return sum(v not in (0, 1) for _, v in case.values), sum(abs(v) for _, v in case.values)
 
 
 def _why_undefined(outcome: Outcome) -> str:

@@ -8,7 +8,7 @@ comparisons of addresses mean the same in every run.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
 from xttir.dialects import tt
-from xttir.interp.launch import Argument, DescriptorArg, Launch, ScalarArg, Storage, TensorArg
-from xttir.interp.launch import Observer as Observer
+from xttir.interp.launch import (
+    Argument,
+    DescriptorArg,
+    Launch,
+    Observer,
+    ScalarArg,
+    Storage,
+    TensorArg,
+    ValueArg,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +45,10 @@ class Case:
     user: bool = False
     tight: bool = False
     launch: Launch | None = None
-    changed: tuple[str, ...] = field(default=())
-    """Names of the scalars whose values differ from the base case."""
+    values: tuple[tuple[str, int | float], ...] = ()
+    """Of a generated case: the scalars that were chosen."""
+    number: int = 0
+    """Of a generated case: what the rest was drawn with."""
 
     def scalars(self) -> dict[str, int | float]:
         """Values of the scalar arguments by name."""
@@ -61,8 +71,8 @@ class Case:
 
 
 def tensor_of(argument: Argument) -> TensorArg | None:
-    """The tensor of a tensor or descriptor argument."""
-    if isinstance(argument, DescriptorArg):
+    """The tensor that an argument points to, if it points to one."""
+    if isinstance(argument, DescriptorArg | ValueArg):
         return argument.tensor
     return argument if isinstance(argument, TensorArg) else None
 
@@ -80,12 +90,17 @@ def _copied(storage: Storage) -> Storage:
 
 def moved_to(argument: Argument, storages: dict[int, Storage]) -> Argument:
     """`argument` with its storage replaced (by the id of the old one)."""
-    if isinstance(argument, TensorArg):
-        return replace(argument, storage=storages[id(argument.storage)])
-    if isinstance(argument, DescriptorArg):
-        tensor = argument.tensor
-        return replace(argument, tensor=replace(tensor, storage=storages[id(tensor.storage)]))
-    return argument
+    tensor = tensor_of(argument)
+    if tensor is None:
+        return argument
+    return with_tensor(argument, replace(tensor, storage=storages[id(tensor.storage)]))
+
+
+def with_tensor(argument: Argument, tensor: TensorArg) -> Argument:
+    """`argument` pointing to another tensor."""
+    if isinstance(argument, DescriptorArg | ValueArg):
+        return replace(argument, tensor=tensor)
+    return tensor
 
 
 def expanded(arguments: Sequence[Argument], types: Sequence[Attribute]) -> tuple[Argument, ...]:
