@@ -34,6 +34,21 @@ class Stamp(NamedTuple):
     epoch: Epoch
 
 
+TCGEN05 = "tcgen05"
+"""The engine of tcgen05: products, and copies to tensor memory."""
+
+_IN_ORDER = frozenset({TCGEN05})
+"""Engines that execute the ops of one agent one after the other."""
+
+
+def in_order(stamp: Stamp, other: Stamp) -> bool:
+    """Whether both are of one engine that executes them in order."""
+    component = stamp.component
+    if component != other.component or not isinstance(component, tuple):
+        return False
+    return component[1] in _IN_ORDER
+
+
 def changed(old: Epoch, new: Epoch, at: Positions, batch: int) -> Epoch:
     """`old` with `new` (a number, or int64[active]) for the programs at `at`."""
     if at is None:

@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from xttir.interp.machine import Machine
-from xttir.interp.order import NEVER, Stamp
+from xttir.interp.memdesc import Access
+from xttir.interp.order import NEVER
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,11 @@ def is_agent(component: Hashable) -> bool:
     return isinstance(component, AgentId | str)
 
 
-def fenced(m: Machine, stamp: Stamp) -> bool:
-    """Whether a generic write is seen by asynchronous operations that the agent issues now."""
-    seen = m.clock.seen.get(Fenced(stamp.component), NEVER)
-    return bool(np.all(np.greater_equal(seen, stamp.epoch)))
+def unfenced(m: Machine, access: Access) -> bool:
+    """Whether `access` is a generic write that operations which the agent issues now may not see,
+    in some program."""
+    component, epoch = access.stamp
+    if access.kind != "write" or not is_agent(component):
+        return False
+    seen = m.clock.seen.get(Fenced(component), NEVER)
+    return not np.all(np.greater_equal(seen, epoch))

@@ -14,11 +14,12 @@ from xdsl.ir import Operation
 
 from xttir.diagnostics import Kind, Location
 from xttir.dialects.locations import locations_of
+from xttir.interp import proxies
 from xttir.interp.batch import merge, take
 from xttir.interp.machine import Machine
-from xttir.interp.memdesc import Access, AccessKind, Cell, Choice, MemDesc
+from xttir.interp.memdesc import Access, AccessKind, Buffer, Cell, Choice, MemDesc
 from xttir.interp.memory_ops import RMW, rounds
-from xttir.interp.order import Stamp
+from xttir.interp.order import Stamp, in_order
 from xttir.interp.taint import Origin, taint_with
 from xttir.interp.views import footprint
 
@@ -150,11 +151,17 @@ def record_access(
 
 def _against(m: Machine, view: MemDesc, cell: Cell, mine: Access) -> None:
     clock = m.clock
+    proxied = mine.kind == "read" and mine.stamp.component != clock.component
+    proxied = proxied and m.policy.on("proxy") and is_shared(view.buffer)
     for other in cell.accesses:
         if other.kind == mine.kind != "write":
             continue
-        ordered = clock.ordered(other.stamp)
+        ordered = in_order(mine.stamp, other.stamp) or clock.ordered(other.stamp)
         if ordered is True or (ordered is not False and ordered.all()):
+            if proxied and proxies.unfenced(m, other):
+                slots = _common_slots(view, mine, other, False)
+                if slots.size and _overlap(mine, other, slots):
+                    _report_proxy(m, view, mine, other, slots)
             continue
         slots = _common_slots(view, mine, other, ordered)
         if slots.size and _overlap(mine, other, slots):
@@ -229,6 +236,33 @@ def program_of(m: Machine, view: MemDesc, slot: int) -> int:
     return int(m.batch[slot if positions is None else positions[slot]])
 
 
+def is_shared(buffer: Buffer) -> bool:
+    """Whether a buffer lies in shared memory, not in tensor memory."""
+    return buffer.op.name.startswith("ttg.")
+
+
+def _report_proxy(
+    m: Machine, view: MemDesc, mine: Access, other: Access, slots: np.ndarray
+) -> None:
+    pids = [program_of(m, view, int(slot)) for slot in slots]
+    pid = min(pids)
+    places = locations_of(other.op)
+    others = (places[0].with_role("stored here"), *places[1:]) if places else ()
+    m.log.report(
+        mine.op,
+        Kind.PROXY,
+        f"{mine.op.name} may not see what was stored: no proxy fence lies between",
+        key=(id(other.op),),
+        order=(pid,),
+        others=others,
+        role="asynchronous read",
+        notes=(f"program {m.log.program(pid)}: {_buffer_text(view)}",),
+        hint="call fence_async_shared after the store, before others are told of it",
+        witness={"program": list(m.log.program(pid))},
+        count=len(pids),
+    )
+
+
 _DONE = {"read": "read", "write": "written"}
 
 
@@ -264,7 +298,7 @@ def _report_race(m: Machine, view: MemDesc, mine: Access, other: Access, slots: 
 
 
 def _is_engine(stamp: Stamp) -> bool:
-    return isinstance(stamp.component, tuple)
+    return not proxies.is_agent(stamp.component)
 
 
 def _buffer_text(view: MemDesc) -> str:

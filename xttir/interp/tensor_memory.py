@@ -20,11 +20,11 @@ from xttir.interp import shared
 from xttir.interp.affine import dense
 from xttir.interp.machine import Machine
 from xttir.interp.memdesc import TOKEN, allocate
+from xttir.interp.order import TCGEN05
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.predicates import held, where_held
 from xttir.interp.taint import Tainted
 from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory, splits
-from xttir.interp.ttng_mma import TCGEN05
 from xttir.interp.ttng_sync import operand_slots
 
 Slots = tuple[int, ...]

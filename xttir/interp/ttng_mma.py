@@ -24,7 +24,7 @@ from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import select
 from xttir.interp.memdesc import TOKEN
 from xttir.interp.numerics import products
-from xttir.interp.order import Groups, Stamp
+from xttir.interp.order import TCGEN05, Groups, Stamp
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.predicates import Held, held, where_held
 from xttir.interp.taint import Tainted
@@ -36,9 +36,6 @@ Slots = tuple[int, ...]
 
 WGMMA = "wgmma"
 """The engine of `ttng.warp_group_dot`."""
-
-TCGEN05 = "tcgen05"
-"""The engine of `ttng.tc_gen5_mma` and `ttng.tmem_copy`, which it executes in order."""
 
 
 def _shape(value: SSAValue) -> tuple[int, ...]:
