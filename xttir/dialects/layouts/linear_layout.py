@@ -383,33 +383,19 @@ class LinearLayout:
         """A map m with outer(m(x)) = self(x), or None if `outer` does not reach all of `self`.
 
         It goes from the inputs of `self` to those of `outer`. Of several it is the one that sets
-        redundant bits of `outer` to zero, but keeps an input dimension that is the same in both.
+        redundant bits of `outer` to zero.
         """
         outer = outer.transpose_outs(self.out_names)
-        same = {
-            name
-            for name in outer.in_names
-            if name in self.in_names and outer.bases(name) == self.bases(name)
-        }
-        target = outer.sublayout([n for n in outer.in_names if n not in same], outer.out_names)
-        source = self.sublayout([n for n in self.in_names if n not in same], self.out_names)
         # Columns are comparable only where extents agree.
-        widths = {
-            name: max(a, b) for (name, a), (_, b) in zip(target.outs, source.outs, strict=True)
-        }
-        target = LinearLayout(target.ins, tuple(widths.items()))
-        source = LinearLayout(source.ins, tuple(widths.items()))
-        elimination = Elimination.of(target.columns)
+        widths = tuple((n, max(a, b)) for (n, a), (_, b) in zip(self.outs, outer.outs, strict=True))
+        elimination = Elimination.of(LinearLayout(outer.ins, widths).columns)
         columns: list[int] = []
-        for column in source.columns:
+        for column in LinearLayout(self.ins, widths).columns:
             solution = elimination.solve(column)
             if solution is None:
                 return None
             columns.append(solution)
-        result = self._from_columns(columns, source._in_widths(), target._in_widths())
-        for name in (name for name in outer.in_names if name in same):
-            result = result * LinearLayout.identity(outer.in_size(name), name, name)
-        return result.transpose_ins(self.in_names).transpose_outs(outer.in_names)
+        return self._from_columns(columns, self._in_widths(), outer._in_widths())
 
     def pseudo_invert(self) -> LinearLayout:
         """The right inverse of a surjective layout: for each output one of its inputs."""

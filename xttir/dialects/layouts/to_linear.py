@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -164,30 +165,34 @@ def memory_shape(encoding: Attribute, shape: Sequence[int]) -> tuple[int, ...]:
 def buffer_elements(encoding: Attribute, alloc_shape: Sequence[int]) -> int:
     """How many elements one buffer of an allocation takes in the memory of one block.
 
-    It counts padding between elements and places that hold nothing; buffers of an allocation with
-    leading dimensions follow one another at this distance. For tensor memory it counts columns.
+    It counts places that hold nothing, but no padding; of partitioned memory it is the part in one
+    partition. For tensor memory it is a number of columns.
     """
     layout = linear_layout(encoding, memory_shape(encoding, alloc_shape))
-    if isinstance(encoding, TENSOR_MEMORY):
-        return layout.in_size("col")
-    count = layout.in_size("offset")
-    padding = padding_of(encoding)
-    if padding is not None:
-        count = int(_with_padding(np.array([count - 1]), padding)[0]) + 1
-    return count * layout.in_size("partition")
+    return layout.in_size("col" if isinstance(encoding, TENSOR_MEMORY) else "offset")
 
 
-def padding_of(encoding: Attribute) -> PaddedSharedEncodingAttr | None:
-    """The padded encoding in `encoding`, if there is one."""
-    if isinstance(encoding, PartitionedSharedEncodingAttr):
+def allocation_elements(encoding: Attribute, alloc_shape: Sequence[int]) -> int:
+    """How many elements an allocation takes in the shared memory of one block, with padding."""
+    buffers = math.prod(alloc_shape) // math.prod(memory_shape(encoding, alloc_shape))
+    last = np.array([buffers * buffer_elements(encoding, alloc_shape) - 1])
+    parts = encoding.number("numPartitions") if _is_partitioned(encoding) else 1
+    return (int(with_padding(last, encoding)[0]) + 1) * parts
+
+
+def _is_partitioned(encoding: Attribute) -> TypeGuard[PartitionedSharedEncodingAttr]:
+    return isinstance(encoding, PartitionedSharedEncodingAttr)
+
+
+def with_padding(offsets: NDArray[np.int64], encoding: Attribute) -> NDArray[np.int64]:
+    """Where offsets are in padded memory; the same for an encoding that has no padding.
+
+    After every `interval` elements come `padding` that hold nothing; several of them add up.
+    """
+    if _is_partitioned(encoding):
         encoding = encoding.parameters_.data["partitionLayout"]
-    return encoding if isinstance(encoding, PaddedSharedEncodingAttr) else None
-
-
-def _with_padding(
-    offsets: NDArray[np.int64], encoding: PaddedSharedEncodingAttr
-) -> NDArray[np.int64]:
-    """After every `interval` elements come `padding` that hold nothing; several of them add up."""
+    if not isinstance(encoding, PaddedSharedEncodingAttr):
+        return offsets
     result = offsets.copy()
     for interval, padding in zip(encoding.intervals, encoding.paddings, strict=True):
         result += offsets // interval.data * padding.data
@@ -200,35 +205,33 @@ def allocation_offsets(encoding: Attribute, alloc_shape: tuple[int, ...]) -> NDA
 
     Offsets count elements from the start of the allocation in the memory of the block that holds
     the element (`allocation_blocks` says which). Leading dimensions that the encoding does not lay
-    out are buffers, one after another.
+    out are buffers, one after another. Partitions, which the compiler places as it likes, are one
+    after another too.
     """
     if not isinstance(encoding, SHARED):
         raise LayoutError(f"{encoding} lays out no shared memory")
     place = _places(encoding, alloc_shape)
-    offsets = place["offset"]
-    padding = padding_of(encoding)
-    if padding is not None:
-        offsets = _with_padding(offsets, padding)
+    offsets = with_padding(place["offset"], encoding)
+    if _is_partitioned(encoding):
+        part = allocation_elements(encoding, alloc_shape) // encoding.number("numPartitions")
+        offsets = offsets + place["partition"] * part
     size = buffer_elements(encoding, alloc_shape)
-    if "partition" in place:
-        parts = encoding.number("numPartitions")
-        offsets = offsets + place["partition"] * (size // parts)
-    return _over_buffers(offsets, alloc_shape, size)
+    return _over_buffers(offsets, alloc_shape, size, encoding)
 
 
 @lru_cache(maxsize=1024)
 def allocation_blocks(encoding: Attribute, alloc_shape: tuple[int, ...]) -> NDArray[np.int64]:
     """int64[*alloc_shape]: which block of the cluster holds each element; the first of several."""
-    return _over_buffers(_places(encoding, alloc_shape)["block"], alloc_shape, 0)
+    return _over_buffers(_places(encoding, alloc_shape)["block"], alloc_shape, 0, encoding)
 
 
 def _over_buffers(
-    values: NDArray[np.int64], alloc_shape: tuple[int, ...], stride: int
+    values: NDArray[np.int64], alloc_shape: tuple[int, ...], size: int, encoding: Attribute
 ) -> NDArray[np.int64]:
-    """`values` of one buffer for all of them, each `stride` more than the one before."""
+    """`values` of one buffer for all of them, which begin every `size` elements, before padding."""
     leading = alloc_shape[: len(alloc_shape) - values.ndim]
-    starts = np.arange(math.prod(leading)).reshape(leading + (1,) * values.ndim) * stride
-    result = values + starts
+    starts = with_padding(np.arange(math.prod(leading)) * size, encoding)
+    result = values + starts.reshape(leading + (1,) * values.ndim)
     result.setflags(write=False)
     return result
 
@@ -282,7 +285,8 @@ def tensor_memory_places(type_: Attribute) -> tuple[NDArray[np.int64], NDArray[n
     shape, alloc = type_.get_shape(), type_.get_alloc_shape()
     alloc = alloc[len(alloc) - len(shape) :]
     place = _places(type_.encoding, alloc)
-    rows = _over_buffers(place["row"], alloc, 0)
-    columns = _over_buffers(place["col"], alloc, buffer_elements(type_.encoding, alloc))
+    size = buffer_elements(type_.encoding, alloc)
+    rows = _over_buffers(place["row"], alloc, 0, type_.encoding)
+    columns = _over_buffers(place["col"], alloc, size, type_.encoding)
     view = tuple(slice(size) for size in shape)
     return rows[view], columns[view]
