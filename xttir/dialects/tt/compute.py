@@ -25,6 +25,7 @@ from xdsl.irdl import (
 from xdsl.traits import HasParent, IsTerminator, Pure, ReturnLike
 from xdsl.utils.exceptions import VerifyException
 
+from xttir.dialects.layouts import inference
 from xttir.dialects.ods import (
     BOOL_ATTR,
     I32_ATTR,
@@ -35,6 +36,7 @@ from xttir.dialects.ods import (
     keyword_directive,
     same_shape_i1,
 )
+from xttir.dialects.tt.dot_layouts import check_dot_layouts
 from xttir.dialects.tt.enums import InputPrecision, ProgramIDDim, ScaleDotElemType
 from xttir.dialects.tt.traits import (
     SameEncoding,
@@ -205,10 +207,8 @@ class DotOp(TTOp):
             f"element types of operands A and B must have same bit width, but are {a} and {b}",
         )
         check_dot(_shape(self.a), _shape(self.b), _shape(self.c))
-        check(
-            has_encoding(self.a.type) == has_encoding(self.b.type),
-            "mismatching encoding between A and B operands",
-        )
+        if has_encoding(self.a.type) or has_encoding(self.b.type):
+            check_dot_layouts(self, self.a.type, self.b.type, self.d.type)
 
 
 @irdl_op_definition
@@ -299,6 +299,9 @@ class ReduceOp(TTOp):
                 and isinstance(result.type, TensorType) == bool(shape),
                 f"reducing {source.type} along {axis} cannot give {result.type}",
             )
+            if isinstance(result.type, TensorType) and has_encoding(source.type):
+                assert isinstance(source.type, TensorType)
+                inference.check_reduce(source.type, axis, result.type)
 
 
 @irdl_op_definition

@@ -19,6 +19,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import NoMemoryEffect, Pure
 
+from xttir.dialects.layouts import inference
 from xttir.dialects.ods import I32_ATTR, Derived, element_type_of, with_element_type
 from xttir.dialects.tt.traits import (
     SameElementType,
@@ -31,10 +32,15 @@ from xttir.dialects.tt.traits import (
 from xttir.dialects.tt.types import ANY_TYPE, INT_TENSOR, TENSOR
 
 
+def _tensor(value: SSAValue) -> TensorType:
+    """The type of a tensor value."""
+    assert isinstance(value.type, TensorType)
+    return value.type
+
+
 def _shape(value: SSAValue) -> tuple[int, ...]:
     """The shape of a tensor value."""
-    assert isinstance(value.type, TensorType)
-    return value.type.get_shape()
+    return _tensor(value).get_shape()
 
 
 _CAST = "$src attr-dict `:` type($src) `->` type($result)"
@@ -85,6 +91,8 @@ class ExpandDimsOp(TTOp):
             result == (*source[:axis], 1, *source[axis:]),
             f"result shape {shape_text(result)} is not {shape_text(source)} with a 1 at {axis}",
         )
+        if has_encoding(self.src.type) or has_encoding(self.result.type):
+            inference.check_expand_dims(_tensor(self.src), axis, _tensor(self.result))
 
 
 @irdl_op_definition
@@ -107,10 +115,10 @@ class ReshapeOp(TTOp):
             math.prod(_shape(self.src)) == math.prod(_shape(self.result)),
             "number of src and dst elements of reshape must be the same",
         )
-        check(
-            has_encoding(self.src.type) == has_encoding(self.result.type),
-            "either both src and dst have encodings, or neither",
-        )
+        if has_encoding(self.src.type) or has_encoding(self.result.type):
+            inference.check_reshape(
+                _tensor(self.src), _tensor(self.result), self.allow_reorder is not None
+            )
 
 
 @irdl_op_definition
@@ -132,6 +140,8 @@ class BroadcastOp(TTOp):
                 f"different dimensions at index {i} between source and result: "
                 "broadcast requires the source dimension to be 1",
             )
+        if has_encoding(self.src.type) or has_encoding(self.result.type):
+            inference.check_broadcast(_tensor(self.src), _tensor(self.result))
 
 
 @irdl_op_definition
@@ -149,8 +159,10 @@ class CatOp(TTOp):
     def verify_(self) -> None:
         check(
             math.prod(_shape(self.result)) == 2 * math.prod(_shape(self.lhs)),
-            "CAT",
+            "result must have as many elements as both operands",
         )
+        if has_encoding(self.lhs.type) or has_encoding(self.result.type):
+            inference.check_cat(_tensor(self.lhs), _tensor(self.result))
 
 
 @irdl_op_definition
@@ -175,6 +187,8 @@ class JoinOp(TTOp):
             element_type_of(self.lhs.type) == element_type_of(self.result.type),
             "result element type must match the input element type",
         )
+        if has_encoding(self.lhs.type) or has_encoding(self.result.type):
+            inference.check_join(_tensor(self.lhs), _tensor(self.result))
 
 
 @irdl_op_definition
@@ -197,6 +211,8 @@ class SplitOp(TTOp):
             and element_type_of(self.src.type) == element_type_of(self.out_lhs.type),
             f"results of splitting {self.src.type} cannot be {self.out_lhs.type}",
         )
+        if has_encoding(self.src.type) or has_encoding(self.out_lhs.type):
+            inference.check_split(_tensor(self.src), _tensor(self.out_lhs))
 
 
 @irdl_op_definition
@@ -219,6 +235,9 @@ class TransOp(TTOp):
             _shape(self.result) == tuple(source[int(i)] for i in order),
             "result shape must match the permutation of the source shape",
         )
+        if has_encoding(self.src.type) or has_encoding(self.result.type):
+            numbers = [int(i) for i in order]
+            inference.check_trans(_tensor(self.src), numbers, _tensor(self.result))
 
 
 @irdl_op_definition

@@ -177,6 +177,8 @@ FLOAT_TYPES = (
     Float32Type,
     Float64Type,
 )
+OCP_FP8_TYPES = (Float8E4M3FNType, Float8E5M2Type)
+FP8_TYPES = (*OCP_FP8_TYPES, Float8E4M3FNUZType, Float8E5M2FNUZType)
 INT_WIDTHS = frozenset((1, 4, 8, 16, 32, 64))
 
 
