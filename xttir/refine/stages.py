@@ -21,6 +21,7 @@ from xttir.frontends.module_launch.signature import find_function
 from xttir.refine import inputs
 from xttir.refine.compare import Difference, compare
 from xttir.refine.outcome import MAX_TRIPS, Outcome, run_case
+from xttir.refine.status import AFTER, MATCH, MISMATCH, ROUNDING, SAME, UNSUPPORTED
 from xttir.refine.world import Case
 
 
@@ -51,16 +52,6 @@ class Stage:
         return parse_module(self.located, self.file or f"{self.name}.loc.mlir", verify=False)
 
 
-MATCH, SAME, MISMATCH, UNSUPPORTED, ROUNDING, AFTER = (
-    "match",
-    "unchanged",
-    "mismatch",
-    "unsupported",
-    "rounding",
-    "after",
-)
-
-
 @dataclass(frozen=True, eq=False)
 class Finding:
     """A difference that a stage makes on a case, against the stage it was compared with."""
@@ -73,9 +64,8 @@ class Finding:
 
 @dataclass(eq=False)
 class Row:
-    """One stage's line of the table. `status`: see above; "after" has not run, since an earlier
-    stage could not be. `since`: the first of the stages that ran alike (for "unchanged").
-    `cases`: on how many cases it was compared."""
+    """One stage's line of the table. `status`: see `refine.status`. `cases`: on how many cases it
+    was compared."""
 
     index: int
     stage: Stage

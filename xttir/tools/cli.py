@@ -30,6 +30,9 @@ commands:
   verify [OPTIONS] SCRIPT.py [ARGS]    every schedule of the PTX of every launch a script makes
   run [OPTIONS] KERNEL.ptx --launch FILE       run a PTX kernel on the CPU along one schedule
   run [OPTIONS] MODULE                         run a module (.mlir, .ttir, .ttgir) on arguments
+  validate [OPTIONS] SCRIPT.py [ARGS]  the first compiler pass that changes what a kernel means
+  validate [OPTIONS] MODULE            the same for a module, through --passes or Triton's own
+  validate [OPTIONS] A.mlir B.mlir     whether B does what A does
   checks                               list the checks that --checks names
   schema [report|launch]               print the JSON schema of --format json, or of --launch
 
@@ -176,6 +179,60 @@ def _run_module(file: str, values: dict[str, Any]) -> int:
     return report.exit_code
 
 
+def validate(words: Sequence[str]) -> int:
+    """`xttir validate`: stages of a compilation, or two modules, compared on inputs."""
+    table = options.VALIDATE_OPTIONS + options.OUTPUT_OPTIONS
+    values = options.defaults(table)
+    given, rest = options.split(words, table, also=("-m", "-h", "--help"))
+    if rest[:1] in (["-h"], ["--help"]):
+        print(_validate_help(), end="")
+        return 0
+    if not rest:
+        raise UsageError("validate needs a script, a module, or two modules")
+    if rest == ["-m"]:
+        raise UsageError("-m needs a module")
+    from xttir.tools import validate as tool
+    from xttir.tools.output import Output
+
+    files = [] if rest[0] == "-m" else rest[:1]
+    if files and tool.is_module(files[0]):
+        files, given = _module_words(rest, given, table)
+    values |= given
+    settings = tool.Settings(
+        passes=values["passes"],
+        cc=values["cc"],
+        kernel=values["entry"],
+        inputs=values["inputs"],
+        seed=values["seed"],
+        end=values["to"],
+        html=values["html"],
+        arguments=values["arg"],
+        launch=values["launch"],
+        grid=values["grid"],
+        per_kernel=values["per_kernel"],
+    )
+    bar = not (values["no_progress"] or values["quiet"])
+    with Output(values["format"], values["output"], values["quiet"], values["color"]) as output:
+        report = tool.run(rest, files, settings, bar=bar)
+        output.write(report)
+    return report.exit_code
+
+
+def _module_words(
+    words: Sequence[str], given: dict[str, Any], table: tuple[Option, ...]
+) -> tuple[list[str], dict[str, Any]]:
+    """One or two files, and options that stand between and after them."""
+    files: list[str] = []
+    rest = list(words)
+    while rest:
+        files.append(rest.pop(0))
+        more, rest = options.split(rest, table)
+        given = options.joined(given, more, table)
+    if len(files) > 2:
+        raise UsageError(f"unexpected '{files[2]}': validate compares two modules")
+    return files, given
+
+
 def _is_ptx(file: str) -> bool:
     return file.endswith(".ptx")
 
@@ -253,6 +310,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "sanitize": sanitize,
     "verify": verify,
     "run": run,
+    "validate": validate,
     "checks": checks,
     "schema": schema,
 }
@@ -293,6 +351,29 @@ def _verify_help() -> str:
         "shows a fault. A script runs on the CPU; the PTX of each launch it makes is verified.",
         "",
         *_option_help("what is verified:", options.VERIFY_OPTIONS),
+        "",
+        *_option_help("the report:", options.OUTPUT_OPTIONS),
+        "",
+        "exit codes: 0 verified, 1 fault found, 2 usage or input error, 3 unknown or unsupported",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _validate_help() -> str:
+    lines = [
+        "usage: xttir validate [OPTIONS] SCRIPT.py [ARGS]",
+        "       xttir validate [OPTIONS] -m MODULE [ARGS]",
+        "       xttir validate [OPTIONS] MODULE [--passes PIPELINE]",
+        "       xttir validate [OPTIONS] A.mlir B.mlir",
+        "       xttir validate [OPTIONS] DUMP",
+        "",
+        "Runs a kernel at every stage of its compilation on the same inputs, and names the first",
+        "pass that changes what it does, introduces undefined behaviour or reads more memory.",
+        "A module (.mlir, .ttir, .ttgir, '-') goes through --passes, else through Triton's own",
+        "pipeline from there; of two modules the second must do what the first does. A dump is",
+        "what MLIR_ENABLE_DUMP wrote, or a directory of TRITON_KERNEL_DUMP.",
+        "",
+        *_option_help("what is compared:", options.VALIDATE_OPTIONS),
         "",
         *_option_help("the report:", options.OUTPUT_OPTIONS),
         "",

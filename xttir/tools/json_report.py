@@ -13,6 +13,7 @@ from xttir.diagnostics import Fault, Kind, Location, Policy
 from xttir.policy import CheckCounts
 from xttir.tools.report import Problem, Report, distinct
 from xttir.tools.static_report import StaticReport
+from xttir.tools.validate_report import ValidateReport
 
 SCHEMA_FILE = "report.schema.json"
 
@@ -51,6 +52,11 @@ def object_json(report: Report) -> dict[str, Any]:
         else None,
         "script_exit": report.script_exit,
         "interrupted": report.interrupted or None,
+        **(
+            {"subjects": [s.to_json() for s in report.subjects], "notes": report.notes}
+            if isinstance(report, ValidateReport)
+            else {}
+        ),
         **({"outcomes": [o.to_json() for o in report.outcomes]} if static else {}),
         **({"results": list(report.results)} if report.results else {}),
         "stats": {

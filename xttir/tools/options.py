@@ -271,6 +271,41 @@ MODULE_OPTIONS: tuple[Option, ...] = (
 )
 """How `run` runs modules of Triton's IR."""
 
+_MODULE_BY_NAME = {option.name: option for option in MODULE_OPTIONS}
+
+VALIDATE_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "passes",
+        "",
+        "modules: the passes to apply, as triton-opt takes them "
+        "('tritongpu-fuse-nested-loops,canonicalize')",
+        str,
+        "PIPELINE",
+    ),
+    replace(
+        _BY_NAME["cc"],
+        help="compute capability to compile for: 80, 90 or 100",
+        policy="",
+    ),
+    Option(
+        "to",
+        "ttgir",
+        "the last of Triton's stages that is validated: ttir, ttgir, or llir for the passes before "
+        "LLVM",
+        _one_of(("ttir", "ttgir", "llir")),
+        "STAGE",
+    ),
+    Option("inputs", 32, "edge cases made for each kernel at most", _number(0), "N"),
+    Option("per-kernel", 3, "scripts: launches of one kernel that are used", _number(1), "N"),
+    replace(_BY_NAME["seed"], help="seed of what is drawn", policy=""),
+    _MODULE_BY_NAME["entry"],
+    replace(_MODULE_BY_NAME["arg"], help="modules: an argument, as for run"),
+    replace(_LAUNCH, help="modules: inputs from a launch description"),
+    _MODULE_BY_NAME["grid"],
+    Option("html", "", "write one page with stages, diff and values to FILE", str, "FILE"),
+)
+"""What `validate` compares, and on what."""
+
 REPORT_OPTIONS = tuple(o for o in OUTPUT_OPTIONS if o.name != "no-progress")
 
 

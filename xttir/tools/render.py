@@ -15,6 +15,7 @@ from xttir.policy import CHECKS
 from xttir.tools import source
 from xttir.tools.report import Group, Problem, Report, ScriptError, grouped
 from xttir.tools.static_report import StaticReport
+from xttir.tools.validate_report import ValidateReport
 
 Line = list[tuple[str, str]]
 
@@ -93,7 +94,11 @@ def report_lines(report: Report) -> Iterator[Line]:
         yield []
     if report.interrupted:
         yield [(ERROR, "interrupted"), ("", f" {report.interrupted}")]
-    if isinstance(report, StaticReport):
+    if isinstance(report, ValidateReport):
+        from xttir.tools import render_validate
+
+        yield from render_validate.summary_lines(report)
+    elif isinstance(report, StaticReport):
         from xttir.tools import render_static
 
         if not report.input_error:

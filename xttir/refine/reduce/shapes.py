@@ -40,7 +40,10 @@ def smaller_dimensions(module: ModuleOp) -> Iterator[Edit]:
     extents = {
         n
         for op in module.walk()
-        for ty in (*op.result_types, *(a.type for r in op.regions for b in r.blocks for a in b.args))
+        for ty in (
+            *op.result_types,
+            *(a.type for r in op.regions for b in r.blocks for a in b.args),
+        )
         for n in _extents(ty)
         if n > 1
     }
