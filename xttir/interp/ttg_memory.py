@@ -66,16 +66,11 @@ def build_alloc(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     assert isinstance(op, ttg.LocalAllocOp)
     (out,) = outs
     make = allocator(c, op.result)
-    constant = not op.result.type.mutable_memory.data  # pyright: ignore
 
     def run(m: Machine, frame: Frame) -> None:
         desc = make(m)
         if ins:
-            if constant:
-                # Nobody can write it again: it needs no checks.
-                desc.write(frame[ins[0]])
-            else:
-                shared.store(m, op, desc, frame[ins[0]])
+            shared.store(m, op, desc, frame[ins[0]])
         frame[out] = desc
 
     return run
