@@ -305,6 +305,14 @@ def _join_carried(classes: _Classes, op: Operation, pointers: list[SSAValue]) ->
         for group in (block.args[1:], yielded, op.results):
             _join_pairs(classes, inits, group)
         return
+    if isinstance(op, ttg.WarpSpecializePartitionsOp):
+        for region in op.partition_regions:
+            _join_pairs(classes, op.operands, region.blocks[0].args)
+        return
+    if isinstance(op, ttg.WarpSpecializeOp):
+        last = op.default_region.blocks[-1].last_op
+        _join_pairs(classes, op.results, last.operands if last is not None else ())
+        return
     if isinstance(op, scf.IfOp):
         for region in op.regions:
             for block in region.blocks:

@@ -13,6 +13,7 @@ Numbers are ints while all programs of the batch agree, int64[batch] afterwards.
 from __future__ import annotations
 
 from collections.abc import Hashable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -83,13 +84,16 @@ class MBarrier:
         self.live = changed(self.live, 0, at, self.batch)
 
     def is_live(self, at: Positions) -> bool:
-        return bool(np.all(chosen(self.live, at)))
+        live = chosen(self.live, at)
+        return live == 1 if type(live) is int else bool(np.all(live))
 
     # --- updates ---------------------------------------------------------------------------------
 
     def update(self, arrivals: int, expect: int, snapshot: Snapshot, at: Positions) -> int:
         """Announce `expect` bytes (negative: they have come), then arrive. Gives the number of
         arrivals that were one too many for a program."""
+        if at is None and type(self.tx) is int and type(self.pending) is int:
+            return self._update_alike(arrivals, expect, snapshot)
         tx = chosen(self.tx, at) + expect
         pending = chosen(self.pending, at) - arrivals
         over = max(0, -int(np.min(pending)))
@@ -107,6 +111,19 @@ class MBarrier:
             self._complete(positions[np.broadcast_to(complete, positions.shape)])
         return over
 
+    def _update_alike(self, arrivals: int, expect: int, snapshot: Snapshot) -> int:
+        """`update` while all programs agree."""
+        assert isinstance(self.tx, int)
+        assert isinstance(self.pending, int)
+        self.tx += expect
+        over = max(0, arrivals - self.pending)
+        self.pending = max(0, self.pending - arrivals)
+        if snapshot:
+            self._learn(self.arriving, snapshot, None)
+        if self.pending == 0 and self.tx == 0:
+            self._complete(None)
+        return over
+
     def _complete(self, at: Positions) -> None:
         self.last, self.last_asynchronous = self.arriving, self.asynchronous
         self.asynchronous, self.closed_by = False, {}
@@ -121,6 +138,15 @@ class MBarrier:
         self.pending = changed(self.pending, chosen(self.count, at), at, self.batch)
 
     def _learn(self, into: Snapshot, snapshot: Snapshot, at: Positions) -> None:
+        if at is None:
+            for component, epoch in snapshot.items():
+                old = into.get(component, NEVER)
+                if type(old) is int and type(epoch) is int:
+                    if old < epoch:
+                        into[component] = epoch
+                else:
+                    raise_to(into, component, epoch, None, self.batch)
+            return
         for component, epoch in snapshot.items():
             raise_to(into, component, chosen(epoch, at), at, self.batch)
 
@@ -142,7 +168,10 @@ class MBarrier:
 
     def passed(self, parity: Epoch, at: Positions) -> bool:
         """Whether a wait for `parity` (a number, or int64[active]) returns, for all programs."""
-        return bool(np.all(chosen(self.phase, at) & 1 != parity & 1))
+        phase = chosen(self.phase, at)
+        if type(phase) is int and type(parity) is int:
+            return (phase ^ parity) & 1 == 1
+        return bool(np.all((phase ^ parity) & 1 == 1))
 
     def stamp(self) -> Stamp:
         """The stamp of what completes with the running phase."""
@@ -166,10 +195,15 @@ class MBarrier:
 
 def _holds(snapshot: Snapshot, other: Snapshot, at: Positions) -> bool:
     """Whether `snapshot` knows everything that `other` knows."""
-    return all(
-        bool(np.all(np.asarray(chosen(snapshot.get(c, NEVER), at)) >= chosen(e, at)))
-        for c, e in other.items()
-    )
+    for component, epoch in other.items():
+        known = chosen(snapshot.get(component, NEVER), at)
+        wanted = chosen(epoch, at)
+        if type(known) is int and type(wanted) is int:
+            if known < wanted:
+                return False
+        elif not np.all(np.asarray(known) >= wanted):
+            return False
+    return True
 
 
 class MBarriers:
@@ -206,7 +240,9 @@ def name_of(location: Attribute) -> str:
 def numbers_of(desc: MemDesc) -> int | np.ndarray:
     """The number of the first element that a view covers in its buffer; int64[b] where programs
     differ."""
-    size = int(np.prod(desc.buffer.shape[1:])) if desc.buffer.shape else 1
+    size = prod(desc.buffer.shape[1:])
+    if isinstance(desc.cell, int) and not desc.path:
+        return desc.cell * size
     base: Any = 0 if desc.cell is None else desc.cell * size
     if desc.path:
         shape = desc.buffer.shape if desc.cell is None else desc.buffer.shape[1:]

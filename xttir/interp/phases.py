@@ -59,7 +59,10 @@ def usable(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> bool:
 
 def knows(m: Machine, barrier: MBarrier, phase: int | np.ndarray, at: Positions) -> bool:
     """Whether the agent has seen that `phase` is complete."""
-    return bool(np.all(chosen(m.clock.seen.get(barrier, NEVER), at) >= np.asarray(phase)))
+    seen = chosen(m.clock.seen.get(barrier, NEVER), at)
+    if type(seen) is int and type(phase) is int:
+        return seen >= phase
+    return bool(np.all(seen >= np.asarray(phase)))
 
 
 def update(
@@ -91,7 +94,8 @@ def update(
 
 
 def _complete(barrier: MBarrier, phase: int | np.ndarray, at: Positions) -> bool:
-    return bool(np.all(chosen(barrier.phase, at) > phase))
+    now = chosen(barrier.phase, at)
+    return now > phase if type(now) is int else bool(np.all(now > phase))
 
 
 def _follows(
