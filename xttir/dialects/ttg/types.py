@@ -18,7 +18,6 @@ from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
-from xdsl.utils.exceptions import VerifyException
 
 from xttir.dialects.ods import Check
 from xttir.dialects.tt.types import int_of, is_ptr, is_scalar, like, tensor_of
@@ -99,10 +98,16 @@ class MemDescType(ParametrizedAttribute, TypeAttribute):
                 printer.print_string(", " + "x".join(map(str, self.get_alloc_shape())))
 
     def verify(self) -> None:
-        if not self.shape.data:
-            raise VerifyException("rank 0 memdesc is not allowed")
-        if len(self.alloc_shape.data) < len(self.shape.data):
-            raise VerifyException("alloc shape must have at least as many dimensions as shape")
+        # The rules know layouts, which few of those who only name the type need.
+        from xttir.dialects.ttg.memdesc_rules import check_memdesc
+
+        check_memdesc(
+            self.get_shape(),
+            self.element_type,
+            self.encoding,
+            self.memory_space,
+            self.get_alloc_shape(),
+        )
 
 
 MEMDESC = Check("a memory descriptor", lambda a: isinstance(a, MemDescType))
