@@ -224,6 +224,8 @@ class _Run:
             self.plan.compiler.forget()
 
     def _order(self) -> np.ndarray:
+        if self.launch.programs is not None:
+            return np.array(self.launch.programs, np.int64)
         order = np.arange(self.programs, dtype=np.int64)
         if self.policy.grid_order == "reversed":
             return order[::-1].copy()
@@ -247,7 +249,7 @@ class _Run:
     def _run_in_batches(self, m: Machine, base: Frame, order: np.ndarray) -> bool:
         size = self._batch_size()
         tainted = m.tainted
-        for start in range(0, self.programs, size):
+        for start in range(0, len(order), size):
             m.begin(order[start : start + size])
             m.sanitizer.begin_batch(m.pids)
             m.tainted = tainted
@@ -255,7 +257,7 @@ class _Run:
                 self._run_program(m, base)
             finally:
                 m.flush()
-            progress.report(min(start + size, self.programs), self.programs, self.launch.kernel)
+            progress.report(min(start + size, len(order)), len(order), self.launch.kernel)
         return True
 
     def _run_program(self, m: Machine, base: Frame) -> None:

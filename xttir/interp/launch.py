@@ -134,6 +134,8 @@ class Launch:
     """What the frontend compiled the module from, for who wants the device code."""
     observer: Observer | None = None
     """Told of every access to global memory as it is made, bounds resolved, before it is done."""
+    programs: tuple[int, ...] | None = None
+    """Linear ids of the program instances to run, where not all of the grid's are wanted."""
 
 
 @dataclass

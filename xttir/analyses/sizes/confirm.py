@@ -1,0 +1,223 @@
+"""From a model of a question to a launch, and to what the interpreter finds when it runs it.
+
+Only what a run shows is a fault: a model may rest on a product or on data that the solver was free
+to choose. Sizes are asked for as small as they can be; where they must be large (offsets that
+wrap), memory is reserved but never touched, and only the programs that matter are run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from xttir.analyses.sizes.contract import Contract, TensorFacts
+from xttir.analyses.sizes.questions import Question
+from xttir.analyses.sizes.solver import Answer, Budget, Fact, decide, decide_for, number_of
+from xttir.analyses.sizes.terms import Cond, Symbol, Term, at_most, condition_mentions, term_of
+from xttir.diagnostics import Fault, Kind, Unsupported, XttirError
+from xttir.dialects.locations import location_of
+from xttir.interp.launch import (
+    Argument,
+    DescriptorArg,
+    Launch,
+    LaunchResult,
+    ScalarArg,
+    Storage,
+    TensorArg,
+)
+from xttir.policy import RunPolicy
+
+SCALES = (16, 128, 2048, 1 << 17, None)
+"""Upper bounds of sizes, tried in turn: people read small launches better."""
+
+MOST_BYTES = 12 << 30
+"""Memory that a confirming launch may reserve."""
+
+MOST_PROGRAMS = 4096
+"""Programs up to which a confirming launch is run whole."""
+
+
+@dataclass(eq=False)
+class Witness:
+    """A launch that shows a fault: `sizes` are its numbers, `faults` what running it reported."""
+
+    sizes: dict[str, int]
+    grid: tuple[int, int, int]
+    faults: list[Fault]
+
+
+def confirm(
+    contract: Contract,
+    question: Question,
+    facts: Sequence[Fact],
+    pids: tuple[Symbol, ...],
+    budget: Budget,
+) -> Witness | None:
+    """A launch that the contract allows and in which `question` goes wrong, if one is found."""
+    launch = contract.launch
+    if launch is None:
+        return None
+    # First the launch itself; others only if the launch says what determines their numbers.
+    answers = iter([decide_for(question.bad, facts, contract.values, min(2.0, budget.left()))])
+    if not _symbols(question, facts) & contract.guessed:
+        answers = chain(answers, _others(contract, question, facts, budget))
+    for answer in answers:
+        if answer.model is not None:
+            found = _run(contract, launch, question, answer.model, pids)
+            if found is not None:
+                return found
+    return None
+
+
+def _others(
+    contract: Contract, question: Question, facts: Sequence[Fact], budget: Budget
+) -> Iterator[Answer]:
+    """Models at other sizes, the smallest first."""
+    for scale in SCALES:
+        limits: list[Cond] = []
+        if scale is not None:
+            limits = [at_most(term_of(s), scale) for s in contract.values]
+        if budget.left() > 0:
+            yield decide((*question.bad, *limits), facts, budget, contract.values, 1.0)
+
+
+def _symbols(question: Question, facts: Sequence[Fact]) -> set[Symbol]:
+    """The symbols of all programs that a question and what is known of it speak of."""
+    found: set[Symbol] = set()
+
+    def note(atom: Any) -> bool:
+        if isinstance(atom, Symbol) and atom.shared:
+            found.add(atom)
+        return False
+
+    for c in (*question.bad, *(f.condition for f in facts)):
+        condition_mentions(c, note)
+    return found
+
+
+def _run(
+    contract: Contract,
+    launch: Launch,
+    question: Question,
+    model: dict[Symbol, int],
+    pids: tuple[Symbol, ...],
+) -> Witness | None:
+    values = {s: model.get(s, n) for s, n in contract.values.items()}
+    built = build(contract, launch, values)
+    if built is None:
+        return None
+    gx, gy, _ = built.grid
+    numbers: set[int] = set()
+    for mark in ("", "'"):
+        x, y, z = (model.get(replace(p, name=p.name + mark), 0) for p in pids)
+        numbers.add(x + gx * (y + gy * z))
+    if math.prod(built.grid) > MOST_PROGRAMS:
+        built = replace(built, programs=tuple(sorted(numbers)))
+    result = run_quietly(built)
+    if result is None:
+        return None
+    wanted = {location_of(a.op) for a in question.accesses}
+    kinds = {question.kind}
+    if question.kind is Kind.INT_OVERFLOW:
+        kinds |= {Kind.OUT_OF_BOUNDS}
+    shown = [
+        f
+        for f in result.faults
+        if f.kind in kinds and any(_same_place(at, w) for at in f.locations for w in wanted)
+    ]
+    if not shown:
+        return None
+    sizes = {s.name: n for s, n in values.items()}
+    return Witness(sizes, built.grid, shown)
+
+
+def _same_place(a: Any, b: Any) -> bool:
+    return a.file == b.file and a.line == b.line
+
+
+def run_quietly(launch: Launch) -> LaunchResult | None:
+    """Run a launch with all checks; None if it does not run."""
+    from xttir.interp.executor import run_launch
+
+    try:
+        return run_launch(launch, replace(RunPolicy(), max_steps=20_000))
+    except (XttirError, Unsupported, MemoryError, OverflowError):
+        return None
+
+
+def build(contract: Contract, launch: Launch, values: dict[Symbol, int]) -> Launch | None:
+    """The launch with these numbers; None if they make none."""
+    grid = [number_of(g, values) for g in contract.grid]
+    if any(g is None or g < 1 for g in grid):
+        return None
+    storages: dict[str, TensorArg] = {}
+    total = 0
+    for name, tensor in contract.tensors.items():
+        made = _tensor(tensor, values)
+        if made is None:
+            return None
+        storages[name] = made
+        total += len(made.storage.bytes)
+    if total > MOST_BYTES:
+        return None
+    arguments: list[Argument] = []
+    for n, argument in enumerate(launch.arguments):
+        name = contract.names[n]
+        base = contract.bases.get(name, name)
+        if isinstance(argument, TensorArg):
+            arguments.append(replace(storages[base], name=argument.name))
+        elif isinstance(argument, DescriptorArg):
+            tensor = storages[base]
+            arguments.append(
+                replace(argument, tensor=tensor, shape=tensor.shape, strides=tensor.strides)
+            )
+        elif name in contract.scalars:
+            number = number_of(contract.scalars[name], values)
+            if number is None:
+                return None
+            arguments.append(replace(argument, value=number))
+        else:
+            arguments.append(argument)
+    gx, gy, gz = (int(g or 1) for g in grid)
+    return replace(launch, grid=(gx, gy, gz), arguments=tuple(arguments), observer=None)
+
+
+def _tensor(facts: TensorFacts, values: dict[Symbol, int]) -> TensorArg | None:
+    """A tensor of its own storage: floats are ones, integers those of the launch if they fit."""
+    argument = facts.argument
+    assert argument is not None
+
+    def number(term: Term) -> int:
+        found = number_of(term, values)
+        if found is None or found < 0:
+            raise ValueError
+        return found
+
+    try:
+        shape = tuple(number(d) for d in facts.shape)
+        strides = tuple(number(s) for s in facts.strides)
+        length = number(facts.length)
+    except ValueError:
+        return None
+    size = argument.dtype.itemsize
+    if length * size > MOST_BYTES:
+        return None
+    data = np.zeros(max(1, length) * size, np.uint8)[: length * size]
+    storage = Storage(data, _address(length * size))
+    return TensorArg(argument.name, storage, 0, shape, strides, argument.dtype, argument.device)
+
+
+_next_address = 1 << 44
+
+
+def _address(size: int) -> int:
+    """A place of its own for each tensor, far from its neighbours."""
+    global _next_address
+    found = _next_address
+    _next_address += (size + (1 << 20)) // 512 * 512 + 512
+    return found

@@ -1,0 +1,484 @@
+"""What is known of a kernel's arguments: which number is whose size or stride, and how they relate.
+
+A contract comes from a captured launch by matching numbers, or from text (`assume`). Sizes and
+strides that an argument equals become that argument; what several arguments equal and nothing tells
+apart is taken to be one number, which narrows the claim and never guesses. What else holds of the
+launch (order, multiples) is kept as facts of a narrower level, and proofs name those they needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerAttr, IntegerType
+
+from xttir.analyses.sizes.evaluate import Descriptor
+from xttir.analyses.sizes.solver import Fact
+from xttir.analyses.sizes.terms import (
+    Opaque,
+    Symbol,
+    Term,
+    Unknown,
+    as_term,
+    at_most,
+    equal,
+    floor_div,
+    less,
+    modulo,
+    term_of,
+    text_of,
+)
+from xttir.analyses.sizes.tiles import Address, Tile
+from xttir.dialects import tt
+from xttir.interp.launch import Argument, DescriptorArg, Launch, ScalarArg, TensorArg
+
+GENERAL, SHAPED = 0, 1
+"""Levels of facts: of every launch that the contract describes; order and multiples that hold in
+this launch, and may be an accident of it."""
+
+INT32_MAX = (1 << 31) - 1
+
+
+@dataclass(eq=False)
+class TensorFacts:
+    """A tensor argument. `length`: its elements, up to the last one that the view owns."""
+
+    name: str
+    shape: tuple[Term, ...]
+    strides: tuple[Term, ...]
+    length: Term
+    argument: TensorArg | None = None
+
+
+@dataclass(eq=False)
+class Contract:
+    """See the module's docstring.
+
+    `parameters`: tiles and descriptors for the kernel's parameters. `below`: what the integers in
+    a tensor are less than. `overlapping`: pairs of tensors that share memory in a way that is not
+    modelled. `text`: the contract, for people. `values`: the launch's own numbers. `guessed`:
+    symbols of which the launch does not say what determines them.
+    """
+
+    parameters: list[Any]
+    grid: tuple[Term, Term, Term]
+    facts: list[Fact] = field(default_factory=list)
+    tensors: dict[str, TensorFacts] = field(default_factory=dict)
+    scalars: dict[str, Term] = field(default_factory=dict)
+    data: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    below: dict[str, list[tuple[Term, str]]] = field(default_factory=dict)
+    overlapping: set[frozenset[str]] = field(default_factory=set)
+    launch: Launch | None = None
+    values: dict[Symbol, int] = field(default_factory=dict)
+    guessed: set[Symbol] = field(default_factory=set)
+    text: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    """Of the arguments, in order, made unique."""
+    bases: dict[str, str] = field(default_factory=dict)
+    """By argument: the tensor that it is."""
+
+    def fact(self, text: str, condition: Any, level: int) -> None:
+        if condition is not True:
+            self.facts.append(Fact(text, condition, level))
+
+
+def from_launch(launch: Launch, function: tt.FuncOp) -> Contract:
+    """The contract of a launch, by its numbers."""
+    return _FromLaunch(launch, function).build()
+
+
+class _FromLaunch:
+    def __init__(self, launch: Launch, function: tt.FuncOp):
+        self.launch = launch
+        self.function = function
+        self.contract = Contract([], (as_term(1),) * 3, launch=launch)
+        self.numbers: dict[str, tuple[int, int]] = {}
+        """Integer arguments: value and bits."""
+        self.sizes: list[tuple[str, Term, int]] = []
+        """Names, terms and values of everything that may be a size."""
+
+    def build(self) -> Contract:
+        c = self.contract
+        parameters = self.function.body.blocks[0].args
+        names = c.names = _unique([a.name for a in self.launch.arguments])
+        arguments = list(zip(names, self.launch.arguments, parameters, strict=True))
+        for name, argument, parameter in arguments:
+            ty = parameter.type
+            if isinstance(argument, ScalarArg) and isinstance(ty, IntegerType):
+                if ty.width.data > 1:
+                    self.numbers[name] = (int(argument.value), ty.width.data)
+        owners: list[tuple[str, TensorArg]] = []
+        bases = c.bases
+        for name, argument, _ in arguments:
+            tensor = _tensor_of(argument)
+            if tensor is None:
+                continue
+            same = next((n for n, t in owners if _same_view(t, tensor)), None)
+            bases[name] = same or name
+            if same is not None:
+                c.text.append(f"{name} is the same tensor as {same}")
+                continue
+            for n, t in owners:
+                if _overlap(t, tensor):
+                    c.overlapping.add(frozenset((n, name)))
+            owners.append((name, tensor))
+        shapes = {name: self._shape(name, tensor) for name, tensor in owners}
+        for name, tensor in owners:
+            self._tensor(name, tensor, shapes[name])
+        for name in self.numbers:
+            if name not in c.scalars:
+                free = self._free(name)
+                c.guessed |= {a for a in free.atoms() if isinstance(a, Symbol)}
+        self.sizes += [(n, t, self.numbers[n][0]) for n, t in c.scalars.items()]
+        self._grid()
+        for n, (name, argument, parameter) in enumerate(arguments):
+            c.parameters.append(self._parameter(n, name, argument, parameter.type, bases))
+        self._relations()
+        for name, tensor in owners:
+            self._data(name, tensor)
+        c.text.append("tensors of different arguments do not overlap")
+        return c
+
+    def _symbol(self, name: str, value: int, high: int) -> Symbol:
+        low = 1 if value >= 1 else 0 if value == 0 else -high - 1
+        symbol = Symbol(name, low, high, True)
+        self.contract.values[symbol] = value
+        return symbol
+
+    def _free(self, name: str) -> Term:
+        """The argument is a number of its own."""
+        value, bits = self.numbers[name]
+        term = term_of(self._symbol(name, value, (1 << (bits - 1)) - 1))
+        self.contract.scalars[name] = term
+        return term
+
+    def _shape(self, name: str, tensor: TensorArg) -> tuple[Term, ...]:
+        return tuple(
+            self._dimension(f"{name}.shape[{axis}]", value)
+            for axis, value in enumerate(tensor.shape)
+        )
+
+    def _dimension(self, name: str, value: int) -> Term:
+        """The size of a tensor: the argument that equals it, else a constant, else a symbol."""
+        c = self.contract
+        if value <= 1:
+            if value == 0:
+                c.text.append(f"{name} == 0")
+            return as_term(value)
+        same = [n for n, (v, _) in self.numbers.items() if v == value and not _is_stride(n)]
+        if same:
+            term = c.scalars.get(same[0])
+            if term is None:
+                term = self._free(same[0])
+            self._unify(same[1:], term, same[0])
+            c.text.append(f"{name} == {same[0]}")
+            return term
+        constants = [n for n, v in self._constants() if v == value]
+        if constants:
+            c.text.append(f"{name} == {value} ({constants[0]})")
+            return as_term(value)
+        symbol = self._symbol(name, value, INT32_MAX)
+        c.guessed.add(symbol)
+        self.sizes.append((name, term_of(symbol), value))
+        return term_of(symbol)
+
+    def _unify(self, names: list[str], term: Term, meaning: str) -> None:
+        """Arguments that are this term, as far as the launch tells."""
+        for name in names:
+            if name not in self.contract.scalars:
+                self.contract.scalars[name] = term
+                self.contract.text.append(f"{name} == {meaning}")
+
+    def _tensor(self, name: str, tensor: TensorArg, dims: tuple[Term, ...]) -> None:
+        c = self.contract
+        shape, strides = tensor.shape, tensor.strides
+        steps: list[Term] = []
+        for axis, value in enumerate(strides):
+            inner = as_term(1)
+            for d in dims[axis + 1 :]:
+                inner = inner * d
+            packed = value == math.prod(shape[axis + 1 :])
+            steps.append(self._stride(name, axis, value, inner if packed else None))
+        size = _length(shape, strides)
+        length = as_term(0)
+        if size and math.prod(shape) == size:
+            length = as_term(1)
+            for d in dims:
+                length = length * d
+            c.text.append(f"{name} has {text_of(length)} elements, without gaps")
+        elif size:
+            length = as_term(1)
+            for d, s in zip(dims, steps, strict=True):
+                length = length + (d - 1) * s
+            c.text.append(f"the last element of {name} is at {text_of(length - 1)}")
+        if size <= INT32_MAX:
+            c.fact("tensors have fewer than 2**31 elements", at_most(length, INT32_MAX), GENERAL)
+        order = sorted((a for a in range(len(shape)) if shape[a] > 1), key=lambda a: strides[a])
+        for inside, outside in pairwise(order):
+            if strides[outside] >= strides[inside] * shape[inside]:
+                c.fact(
+                    f"rows of {name} do not overlap",
+                    at_most(dims[inside] * steps[inside], steps[outside]),
+                    GENERAL,
+                )
+        c.tensors[name] = TensorFacts(name, dims, tuple(steps), length, tensor)
+
+    def _stride(self, name: str, axis: int, value: int, packed: Term | None) -> Term:
+        c = self.contract
+        if value in (0, 1):
+            return as_term(value)
+        same = [n for n, (v, _) in self.numbers.items() if v == value]
+        same = [n for n in same if _akin(name, n)] or [n for n in same if _is_stride(n)] or same
+        if packed is not None:
+            self._unify(same, packed, text_of(packed))
+            return packed
+        if same:
+            term = c.scalars.get(same[0])
+            if term is None:
+                term = self._free(same[0])
+            self._unify(same[1:], term, same[0])
+            c.text.append(f"{name}.stride({axis}) == {same[0]}")
+            return term
+        c.text.append(f"{name}.stride({axis}) == {value}")
+        return as_term(value)
+
+    def _constants(self) -> Iterator[tuple[str, int]]:
+        for name, value in self.launch.constants.items():
+            if isinstance(value, int) and not isinstance(value, bool):
+                yield name, value
+
+    def _grid(self) -> None:
+        """What explains the numbers of the grid; any number where nothing does."""
+        c = self.contract
+        terms: list[Term] = []
+        for axis, value in enumerate(self.launch.grid):
+            if value == 1:
+                terms.append(as_term(1))
+                continue
+            explained = self._explanation(value)
+            if explained is None:
+                c.text.append(f"grid[{axis}] == {value}")
+                terms.append(as_term(value))
+                continue
+            text, term = explained
+            c.text.append(f"grid[{axis}] == {text}")
+            limit = INT32_MAX if axis == 0 else 65535
+            c.fact("the grid is one that a device accepts", at_most(term, limit), GENERAL)
+            terms.append(term)
+        c.grid = (terms[0], terms[1], terms[2])
+
+    def _explanation(self, value: int) -> tuple[str, Term] | None:
+        """A term of the arguments that has this value: the simplest, with names that agree."""
+        sizes = _distinct(self.sizes)
+        sizes += [
+            (f"len({t.name})", t.length, n)
+            for t in self.contract.tensors.values()
+            if t.argument is not None
+            for n in [_length(t.argument.shape, t.argument.strides)]
+            if len(t.shape) > 1 and n > 1
+        ]
+        quotients = [
+            (f"cdiv({n}, {k})", floor_div(t + (b - 1), as_term(b)), -(-v // b), _resemble(n, k))
+            for n, t, v in sizes
+            for k, b in self._constants()
+            if b > 1 and v > 1
+        ]
+        units = [(n, t, v, 0) for n, t, v in sizes]
+        for group in (units, sorted(quotients, key=lambda e: -e[3])):
+            for n, t, v, _ in group:
+                if v == value:
+                    return n, t
+        factors = [e for e in units + quotients if e[2] > 1 and value % e[2] == 0]
+        for count in (2, 3):
+            best: tuple[int, str, Term] | None = None
+            for parts in combinations(factors[:40], count):
+                if math.prod(p[2] for p in parts) != value:
+                    continue
+                score = sum(p[3] for p in parts) - 2 * (count - len({p[0] for p in parts}))
+                if best is None or score > best[0]:
+                    term = as_term(1)
+                    for p in parts:
+                        term = term * p[1]
+                    best = (score, " * ".join(p[0] for p in parts), term)
+            if best is not None:
+                return best[1], best[2]
+        return None
+
+    def _parameter(
+        self, n: int, name: str, argument: Argument, ty: Any, bases: dict[str, str]
+    ) -> Any:
+        c = self.contract
+        if isinstance(argument, TensorArg):
+            address = Address(bases[name], as_term(0))
+            return Tile((), lambda _: address)
+        if isinstance(argument, DescriptorArg):
+            base = Address(bases[name], as_term(0))
+            shape = tuple(
+                c.scalars.get(f"{name}.shape.{i}", as_term(v))
+                for i, v in enumerate(argument.shape)
+            )
+            strides = tuple(
+                c.scalars.get(f"{name}.stride.{i}", as_term(v))
+                for i, v in enumerate(argument.strides)
+            )
+            return Descriptor(base, shape, strides, argument.block_shape)
+        if isinstance(ty, tt.PointerType):
+            address = Address("", as_term(int(argument.value)))
+            return Tile((), lambda _: address)
+        if isinstance(ty, IntegerType):
+            if ty.width.data == 1:
+                key = Unknown(("argument", name), name)
+                return Tile((), lambda _: key)
+            term = c.scalars[name]
+            self._divisible(n, name, term)
+            low, high = _limits(ty)
+            c.fact(f"{name} fits its type", at_most(term, high), GENERAL)
+            c.fact(f"{name} fits its type", at_most(low, term), GENERAL)
+            return Tile((), lambda _: term)
+        return Tile((), lambda _: None)
+
+    def _divisible(self, n: int, name: str, term: Term) -> None:
+        attributes = self.function.arg_attrs
+        if attributes is None or n >= len(attributes.data):
+            return
+        divisor = attributes.data[n].data.get("tt.divisibility")
+        if isinstance(divisor, IntegerAttr) and divisor.value.data > 1:
+            d = divisor.value.data
+            self.contract.fact(f"{name} % {d} == 0", equal(modulo(term, as_term(d)), 0), GENERAL)
+
+    def _relations(self) -> None:
+        """Order, ratios and multiples among sizes and constants, as the launch has them."""
+        c = self.contract
+        sizes = list({t: (n, t, v) for n, t, v in reversed(_distinct(self.sizes))}.values())
+        for name, term, value in sizes:
+            for k, v in self._constants():
+                if v < 2:
+                    continue
+                if value % v == 0:
+                    c.fact(f"{name} % {v} == 0 ({k})", equal(modulo(term, as_term(v)), 0), SHAPED)
+                if value <= v:
+                    c.fact(f"{name} <= {v} ({k})", at_most(term, v), SHAPED)
+                else:
+                    c.fact(f"{name} >= {v} ({k})", at_most(v, term), SHAPED)
+        for (n, t, v), (m, u, w) in combinations(sizes[:24], 2):
+            if v == w:
+                c.fact(f"{n} == {m}", equal(t, u), SHAPED)
+                continue
+            if v > w:
+                (n, t, v), (m, u, w) = (m, u, w), (n, t, v)
+            c.fact(f"{n} < {m}", less(t, u), SHAPED)
+            if v > 1 and w % v == 0:
+                ratio = w // v
+                c.fact(f"{m} == {ratio} * {n}", equal(u, t * ratio), SHAPED)
+
+    def _data(self, name: str, tensor: TensorArg) -> None:
+        """Bounds of integer data, as the launch has them."""
+        if tensor.dtype.kind not in "iu" or math.prod(tensor.shape) == 0:
+            return
+        values = view(tensor)
+        low, high = int(values.min()), int(values.max())
+        c = self.contract
+        if low >= 0:
+            c.below.setdefault(name, []).append((as_term(0), "low"))
+        above = sorted((v, n, t) for n, t, v in _distinct(self.sizes) if v > high and v > 1)
+        for _, n, t in above[:1]:
+            c.below.setdefault(name, []).append((t, n))
+
+
+def _limits(ty: IntegerType) -> tuple[int, int]:
+    bits = ty.width.data
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+def _is_stride(name: str) -> bool:
+    return "stride" in name.lower()
+
+
+def _resemble(size: str, block: str) -> int:
+    """How much the name of a block size speaks of a size: BLOCK_M of M."""
+    a, b = size.lower().split("_"), block.lower().split("_")
+    short = a[-1].rstrip("0123456789")
+    return 2 * (short in b) + (b[-1].endswith(short[-1:]) if short else 0)
+
+
+def data_facts(contract: Contract, atoms: dict[Opaque, str]) -> list[Fact]:
+    """Facts about the loaded integers `atoms` (each with the tensor it comes from)."""
+    out: list[Fact] = []
+    for atom, name in atoms.items():
+        for bound, what in contract.below.get(name, []):
+            value = term_of(atom)
+            if what == "low":
+                out.append(Fact(f"values of {name} are at least 0", at_most(0, value), SHAPED))
+            else:
+                text = f"values of {name} are less than {what}"
+                out.append(Fact(text, less(value, bound), SHAPED))
+    return out
+
+
+def _length(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
+    if not all(shape):
+        return 0
+    return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+
+
+def view(tensor: TensorArg) -> np.ndarray:
+    """The tensor's elements, as numpy sees them."""
+    size = tensor.dtype.itemsize
+    return np.ndarray(
+        tensor.shape,
+        tensor.dtype,
+        tensor.storage.bytes.data,
+        tensor.offset,
+        tuple(s * size for s in tensor.strides),
+    )
+
+
+def _tensor_of(argument: Argument) -> TensorArg | None:
+    if isinstance(argument, DescriptorArg):
+        return argument.tensor
+    return argument if isinstance(argument, TensorArg) else None
+
+
+def _same_view(a: TensorArg, b: TensorArg) -> bool:
+    return (
+        a.storage is b.storage
+        and a.offset == b.offset
+        and a.dtype.itemsize == b.dtype.itemsize
+        and _length(a.shape, a.strides) == _length(b.shape, b.strides)
+    )
+
+
+def _overlap(a: TensorArg, b: TensorArg) -> bool:
+    if a.storage is not b.storage:
+        return False
+    one = (a.offset, a.offset + _length(a.shape, a.strides) * a.dtype.itemsize)
+    two = (b.offset, b.offset + _length(b.shape, b.strides) * b.dtype.itemsize)
+    return one[0] < two[1] and two[0] < one[1]
+
+
+def _akin(tensor: str, scalar: str) -> bool:
+    """Whether a stride's name speaks of a tensor: `stride_xm` of `x_ptr`, `x.stride.0` of `x`."""
+    stem = tensor.lower().removesuffix("_ptr").removesuffix("_desc")
+    words = scalar.lower().replace(".", "_").split("_")
+    return stem in words or any(
+        w.startswith(stem) and len(w) == len(stem) + 1 for w in words if len(stem) <= 2
+    )
+
+
+def _unique(names: list[str]) -> list[str]:
+    seen: dict[str, int] = {}
+    out: list[str] = []
+    for name in names:
+        seen[name] = seen.get(name, 0) + 1
+        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
+    return out
+
+
+def _distinct(sizes: list[tuple[str, Term, int]]) -> list[tuple[str, Term, int]]:
+    return list({name: (name, term, value) for name, term, value in sizes if value > 1}.values())
+

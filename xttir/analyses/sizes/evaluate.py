@@ -1,0 +1,670 @@
+"""A kernel's memory accesses as terms over program ids, lanes, iterations and arguments.
+
+Every op that makes integers, truth values or pointers gives a tile of terms; floats are not
+followed. Loops are not unrolled: a loop has an iteration symbol, what it carries is solved in
+closed form where it grows by the same step every time, and is any value otherwise. A branch adds
+its condition to the guard of what it holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, TensorType
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+
+from xttir.analyses.sizes.elements import ELEMENTS, Elements
+from xttir.analyses.sizes.terms import (
+    Cond,
+    Opaque,
+    Symbol,
+    Term,
+    Unknown,
+    as_term,
+    at_most,
+    both,
+    choose,
+    either,
+    floor_div,
+    less,
+    mentions,
+    most,
+    negation,
+    term_of,
+)
+from xttir.analyses.sizes.tiles import (
+    Address,
+    Element,
+    Index,
+    Obligation,
+    Tile,
+    index_of,
+    lanes_of,
+    oblige,
+)
+from xttir.diagnostics import Unsupported
+from xttir.dialects import tt
+from xttir.dialects.locations import location_of
+
+MAX_DEPTH = 64
+"""Calls inside calls, beyond which a kernel is taken to be recursive."""
+
+
+@dataclass(frozen=True, eq=False)
+class Access:
+    """One op on global memory, by any one of its lanes.
+
+    `kind`: "read", "write" or "atomic". `guard`: when the lane makes the access. `path`: the part
+    of it that does not depend on the mask. `obligations`: without which the terms are not the
+    machine's values; those of `mask_obligations` must hold for inactive lanes too.
+    """
+
+    op: Operation
+    kind: str
+    base: str
+    offset: Term
+    guard: Cond
+    path: Cond
+    lanes: tuple[Symbol, ...]
+    obligations: frozenset[Obligation]
+    mask_obligations: frozenset[Obligation]
+    ordered: bool = False
+    """An atomic that acquires or releases, or a poll."""
+
+
+@dataclass(eq=False)
+class Descriptor:
+    """A tensor descriptor: a block of `base` with sizes and strides (elements)."""
+
+    base: Address
+    shape: tuple[Term, ...]
+    strides: tuple[Term, ...]
+    block: tuple[int, ...]
+    obligations: frozenset[Obligation] = frozenset()
+
+
+@dataclass
+class Evaluator:
+    """Runs a function on terms. `accesses` is what it is for.
+
+    `data`: bounds of the integers that a tensor holds, by the name of the parameter, as the
+    contract has them.
+    """
+
+    module: ModuleOp
+    grid: tuple[Term, Term, Term]
+    data: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
+    accesses: list[Access] = field(default_factory=list)
+    env: dict[SSAValue, Any] = field(default_factory=dict)
+    path: list[Cond] = field(default_factory=list)
+    recording: bool = True
+    counter: int = 0
+    depth: int = 0
+    loads: dict[tuple[object, ...], tuple[str, Term]] = field(default_factory=dict)
+    """Where the data of an opaque value comes from: tensor and offset."""
+
+    def __post_init__(self) -> None:
+        self.pids = tuple(
+            Symbol(f"pid_{axis}", 0, (high - 1) if high is not None else 2**31 - 2)
+            for axis, high in zip("xyz", (g.bounds()[1] for g in self.grid), strict=True)
+        )
+        self.elements = Elements(self)
+
+    def kernel(self, function: tt.FuncOp, arguments: Sequence[Any]) -> None:
+        """Evaluate `function`; `arguments` are tiles and descriptors for its parameters."""
+        self._body(function.body, arguments)
+
+    def fresh(self, what: str) -> str:
+        self.counter += 1
+        return f"{what}{self.counter}"
+
+    def guard(self) -> Cond:
+        return both(*self.path)
+
+    # Structure.
+
+    def _body(self, region: Region, arguments: Sequence[Any]) -> list[Any]:
+        """Run the blocks of a region without cycles; the values of its return."""
+        blocks = list(region.blocks)
+        if len(blocks) == 1:
+            return self._block(blocks[0], arguments)
+        order = {block: n for n, block in enumerate(blocks)}
+        incoming: dict[Block, list[tuple[Cond, list[Any]]]] = {b: [] for b in blocks}
+        incoming[blocks[0]].append((True, list(arguments)))
+        returned: list[tuple[Cond, list[Any]]] = []
+        for block in blocks:
+            edges = incoming[block]
+            if not edges:
+                continue
+            reached = either(*(c for c, _ in edges))
+            values = edges[-1][1]
+            for condition, others in reversed(edges[:-1]):
+                values = [
+                    self._choose(condition, a, b) for a, b in zip(others, values, strict=True)
+                ]
+            self.path.append(reached)
+            self._bind(block, values)
+            last = self._ops(block)
+            self.path.pop()
+            targets = self._edges(last)
+            if targets is None:
+                returned.append((reached, [self.value(v) for v in last.operands]))
+                continue
+            for condition, target, operands in targets:
+                if order[target] <= order[block]:
+                    raise Unsupported("a loop of branches", location_of(last))
+                incoming[target].append(
+                    (both(reached, condition), [self.value(v) for v in operands])
+                )
+        if not returned:
+            return []
+        values = returned[-1][1]
+        for condition, others in reversed(returned[:-1]):
+            values = [self._choose(condition, a, b) for a, b in zip(others, values, strict=True)]
+        return values
+
+    def _edges(self, op: Operation) -> list[tuple[Cond, Block, Sequence[SSAValue]]] | None:
+        if op.name == "cf.br":
+            return [(True, op.successors[0], op.operands)]
+        if op.name == "cf.cond_br":
+            condition = self.value(op.operands[0]).at(())
+            then, otherwise = op.successors
+            count = len(then.args)
+            return [
+                (condition, then, op.operands[1 : 1 + count]),
+                (negation(condition), otherwise, op.operands[1 + count :]),
+            ]
+        return None
+
+    def _block(self, block: Block, arguments: Sequence[Any]) -> list[Any]:
+        """Run a block; the values of its terminator's operands."""
+        self._bind(block, arguments)
+        last = self._ops(block)
+        return [self.value(v) for v in last.operands]
+
+    def _bind(self, block: Block, values: Sequence[Any]) -> None:
+        self.env.update(zip(block.args, values, strict=True))
+
+    def _ops(self, block: Block) -> Operation:
+        """Evaluate all ops but the terminator, which is returned."""
+        last = block.last_op
+        assert last is not None
+        for op in block.ops:
+            if op is last:
+                break
+            self._op(op)
+        return last
+
+    def value(self, value: SSAValue) -> Any:
+        return self.env[value]
+
+    def _op(self, op: Operation) -> None:
+        structure = _STRUCTURE.get(op.name)
+        if structure is not None:
+            structure(self, op)
+            return
+        rule = ELEMENTS.get(op.name)
+        if rule is not None:
+            results = rule(self.elements, op)
+            for result, value in zip(op.results, results, strict=True):
+                self.env[result] = value
+            return
+        for result in op.results:
+            self.env[result] = self.unknown(result, "the result of " + op.name)
+
+    def unknown(self, value: SSAValue, why: str, *more: object) -> Any:
+        """Any value of the type of `value`."""
+        ty = value.type
+        shape = shape_of(ty)
+        element = ty.element_type if isinstance(ty, TensorType) else ty
+        if isinstance(element, tt.PointerType):
+            return Tile(shape, lambda i: Address("", term_of(Opaque((why, value, *more, i), why))))
+        if isinstance(element, IntegerType | IndexType):
+            if isinstance(element, IntegerType) and element.width.data == 1:
+                return Tile(shape, lambda i: Unknown((why, value, *more, i), why))
+            low, high = limits(element)
+            return Tile(shape, lambda i: term_of(Opaque((why, value, *more, i), why, low, high)))
+        return Tile(shape, lambda i: None)
+
+    def _choose(self, condition: Cond, a: Any, b: Any) -> Any:
+        if a is b:
+            return a
+        if not isinstance(a, Tile) or not isinstance(b, Tile):
+            raise Unsupported("a choice between descriptors")
+        return Tile(a.shape, lambda i: choose_element(condition, a.at(i), b.at(i)))
+
+    # Control flow.
+
+    def _call(self, op: Operation) -> None:
+        assert isinstance(op, tt.CallOp)
+        name = op.callee.string_value()
+        for function in self.module.body.block.ops:
+            if isinstance(function, tt.FuncOp) and function.sym_name.data == name:
+                break
+        else:
+            raise Unsupported(f"a call of {name}, which is not in the module", location_of(op))
+        if self.depth > MAX_DEPTH:
+            raise Unsupported("recursion", location_of(op))
+        self.depth += 1
+        results = self._body(function.body, [self.value(v) for v in op.operands])
+        self.depth -= 1
+        self.env.update(zip(op.results, results, strict=True))
+
+    def _if(self, op: Operation) -> None:
+        condition = self.value(op.operands[0]).at(())
+        values: list[list[Any]] = []
+        for region, holds in zip(op.regions, (condition, negation(condition)), strict=True):
+            if not region.blocks:
+                continue
+            self.path.append(holds)
+            values.append(self._block(region.blocks[0], []))
+            self.path.pop()
+        for n, result in enumerate(op.results):
+            self.env[result] = self._choose(condition, values[0][n], values[1][n])
+
+    def _for(self, op: Operation) -> None:
+        low, high, step = (self.value(v).at(()) for v in op.operands[:3])
+        inits = [self.value(v) for v in op.operands[3:]]
+        block = op.regions[0].blocks[0]
+        count = Symbol(self.fresh("iteration"), 0, None)
+        if (step.bounds()[0] or 0) < 1:
+            oblige_step = Obligation(step, 1, None, op)
+            if step.constant is not None:
+                raise Unsupported("a loop whose step is not positive", location_of(op))
+            self.accesses_obligation(oblige_step)
+        k = term_of(count)
+        variable = low + k * step
+        self.path.append(less(variable, high))
+        induction = Tile((), lambda _: variable)
+        carried = self._solve(op, block, induction, inits, k)
+        self._block(block, [induction, *(c.inside for c in carried)])
+        self.path.pop()
+        trips = most(as_term(0), _ceil_div(high - low, step))
+        for result, c in zip(op.results, carried, strict=True):
+            self.env[result] = c.after(trips, result)
+
+    def accesses_obligation(self, obligation: Obligation) -> None:
+        """An obligation of the whole kernel: kept as that of an access without a tensor."""
+        if self.recording:
+            guard = self.guard()
+            self.accesses.append(
+                Access(
+                    obligation.op, "none", "", as_term(0), guard, guard, (),
+                    frozenset({obligation}), frozenset(),
+                )
+            )  # fmt: skip
+
+    def _solve(
+        self, op: Operation, block: Block, induction: Tile, inits: list[Any], k: Term
+    ) -> list[_Carried]:
+        """What is known of every value that a loop carries, at iteration `k`."""
+        marks = [_mark(self, op, n, arg, init) for n, (arg, init) in
+                 enumerate(zip(block.args[1:], inits, strict=True))]  # fmt: skip
+        recording, self.recording = self.recording, False
+        yielded = self._block(block, [induction, *marks])
+        self.recording = recording
+        out: list[_Carried] = []
+        for n, (arg, init) in enumerate(zip(block.args[1:], inits, strict=True)):
+            out.append(_classify(self, op, n, arg, init, marks[n], yielded[n], k))
+        return out
+
+    def _while(self, op: Operation) -> None:
+        before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
+        tag = self.fresh("while")
+        self._bind(before, [self.unknown(a, "a value that a loop carries", tag)
+                            for a in before.args])  # fmt: skip
+        last = self._ops(before)
+        condition = self.value(last.operands[0]).at(())
+        values = [self.value(v) for v in last.operands[1:]]
+        self.path.append(condition)
+        self._block(after, values)
+        self.path.pop()
+        for result, value in zip(op.results, values, strict=True):
+            self.env[result] = value
+
+    def _regions(self, op: Operation) -> None:
+        """Regions that touch no memory (combiners): only their results are of interest."""
+        for result in op.results:
+            self.env[result] = self.unknown(result, "the result of " + op.name)
+
+    # Memory.
+
+    def _load(self, op: Operation) -> None:
+        assert isinstance(op, tt.LoadOp)
+        self.access(op, "read", op.ptr, op.mask)
+        self.env[op.result] = self._loaded(op.result, op.ptr, op.mask, op.other)
+
+    def _loaded(
+        self, result: SSAValue, ptr: SSAValue, mask: SSAValue | None, other: SSAValue | None
+    ) -> Any:
+        """What was loaded: data of a tensor, with the bounds that the contract has for it."""
+        fallback = self.unknown(result, "data")
+        element = result.type.element_type if isinstance(result.type, TensorType) else result.type
+        if not isinstance(element, IntegerType) or element.width.data == 1:
+            return fallback
+        pointers = self.value(ptr)
+        masks = self.value(mask) if mask is not None else None
+        others = self.value(other) if other is not None else None
+        low, high = limits(element)
+
+        def make(index: Index) -> Element:
+            address = pointers.at(index)
+            at_least, at_most_ = self.data.get(address.base, (None, None))
+            key = ("data", result, index)
+            value = term_of(
+                Opaque(
+                    key,
+                    f"data of {address.base or 'memory'}",
+                    low if at_least is None else at_least,
+                    high if at_most_ is None else at_most_,
+                )
+            )
+            self.loads[key] = (address.base, address.offset)
+            if masks is None:
+                return value
+            if others is None:
+                return choose(
+                    masks.at(index),
+                    value,
+                    term_of(Opaque((*key, "masked"), "undefined", low, high)),
+                )
+            return choose(masks.at(index), value, others.at(index))
+
+        return Tile(fallback.shape, make)
+
+    def _store(self, op: Operation) -> None:
+        assert isinstance(op, tt.StoreOp)
+        self.access(op, "write", op.ptr, op.mask)
+
+    def _atomic(self, op: Operation) -> None:
+        mask = getattr(op, "mask", None)
+        semantics = tt.MemSemantic.of(op.properties["sem"])  # pyright: ignore[reportArgumentType]
+        ordered = semantics is not tt.MemSemantic.RELAXED
+        self.access(op, "atomic", op.operands[0], mask, ordered)
+        for result in op.results:
+            self.env[result] = self.unknown(result, "the result of an atomic")
+
+    def access(
+        self,
+        op: Operation,
+        kind: str,
+        ptr: SSAValue,
+        mask: SSAValue | None,
+        ordered: bool = False,
+    ) -> None:
+        """Record an access through (a tensor of) pointers."""
+        if not self.recording:
+            return
+        pointers = self.value(ptr)
+        lanes = lanes_of(pointers.shape)
+        index = index_of(lanes)
+        masked: Cond = True
+        mask_obligations: frozenset[Obligation] = frozenset()
+        if mask is not None:
+            masked, mask_obligations = self.value(mask).with_obligations(index)
+        address, obligations = pointers.with_obligations(index)
+        path = self.guard()
+        self.accesses.append(
+            Access(
+                op,
+                kind,
+                address.base,
+                address.offset,
+                both(path, masked),
+                path,
+                lanes,
+                obligations - mask_obligations,
+                mask_obligations,
+                ordered,
+            )
+        )
+
+    def _make_descriptor(self, op: Operation) -> None:
+        assert isinstance(op, tt.MakeTensorDescOp)
+        found: set[Obligation] = set()
+
+        def scalar(value: SSAValue) -> Any:
+            element, obligations = self.value(value).with_obligations(())
+            found.update(obligations)
+            return element
+
+        ty = op.result.type
+        assert isinstance(ty, tt.TensorDescType)
+        self.env[op.result] = Descriptor(
+            scalar(op.base),
+            tuple(scalar(v) for v in op.shape),
+            tuple(scalar(v) for v in op.strides),
+            tuple(ty.block_type.get_shape()),
+            frozenset(found),
+        )
+
+    def _descriptor(self, op: Operation) -> None:
+        kind = {
+            "tt.descriptor_load": "read",
+            "tt.descriptor_gather": "read",
+            "tt.descriptor_reduce": "atomic",
+        }.get(op.name, "write")
+        descriptor = self.value(op.operands[0])
+        for result in op.results:
+            self.env[result] = self.unknown(result, "data")
+        if not self.recording or not isinstance(descriptor, Descriptor):
+            if not isinstance(descriptor, Descriptor):
+                raise Unsupported("a descriptor that is not made here", location_of(op))
+            return
+        lanes = lanes_of(descriptor.block)
+        index = index_of(lanes)
+        found = set(descriptor.obligations)
+        coordinates: list[Term] = []
+        if op.name in ("tt.descriptor_gather", "tt.descriptor_scatter"):
+            rows = self.value(op.operands[1])
+            lanes = lanes_of((rows.shape[0], descriptor.block[1]))
+            index = index_of(lanes)
+            row, more = rows.with_obligations(index[:1])
+            column, also = self.value(op.operands[2]).with_obligations(())
+            found |= more | also
+            coordinates = [row, column + index[1]]
+        else:
+            indices: Sequence[SSAValue] = getattr(op, "indices")
+            for n, value in enumerate(indices):
+                start, more = self.value(value).with_obligations(())
+                found |= more
+                coordinates.append(start + index[n])
+        guard = self.guard()
+        inside: Cond = True
+        offset = descriptor.base.offset
+        for c, size, stride in zip(coordinates, descriptor.shape, descriptor.strides, strict=True):
+            inside = both(inside, at_most(0, c), less(c, size))
+            offset = offset + c * stride
+        self.accesses.append(
+            Access(
+                op, kind, descriptor.base.base, offset, both(guard, inside), guard, lanes,
+                frozenset(), frozenset(found),
+            )
+        )  # fmt: skip
+
+
+@dataclass(eq=False)
+class _Carried:
+    """A value that a loop carries: `inside` at the iteration under way, `grow` per iteration."""
+
+    owner: Evaluator
+    op: Operation
+    init: Any
+    inside: Any
+    grow: Tile | None
+    why: str
+
+    def after(self, trips: Term, result: SSAValue) -> Any:
+        if self.grow is None:
+            if self.inside is self.init:
+                return self.init
+            return self.owner.unknown(result, self.why)
+        return _advanced(self.op, result, self.init, self.grow, trips)
+
+
+def _mark(owner: Evaluator, op: Operation, n: int, arg: SSAValue, init: Any) -> Any:
+    """A stand-in for a carried value, by which it is told how the body changes it."""
+    element = arg.type.element_type if isinstance(arg.type, TensorType) else arg.type
+    if not isinstance(init, Tile):
+        return init
+    if isinstance(element, tt.PointerType):
+
+        def pointer(index: Index) -> Element:
+            base = init.at(index).base
+            return Address(base, term_of(Opaque(("carried", op, n, index), "carried")))
+
+        return Tile(init.shape, pointer)
+    if isinstance(element, IntegerType | IndexType):
+        if isinstance(element, IntegerType) and element.width.data == 1:
+            return Tile(init.shape, lambda i: Unknown(("carried", op, n, i), "carried"))
+        low, high = limits(element)
+        return Tile(
+            init.shape, lambda i: term_of(Opaque(("carried", op, n, i), "carried", low, high))
+        )
+    return Tile(init.shape, lambda i: None)
+
+
+def _classify(
+    owner: Evaluator,
+    op: Operation,
+    n: int,
+    arg: SSAValue,
+    init: Any,
+    mark: Any,
+    yielded: Any,
+    k: Term,
+) -> _Carried:
+    """How a carried value grows, if it does so by the same step every time."""
+    why = "a value that a loop carries"
+    if not isinstance(init, Tile) or not isinstance(yielded, Tile):
+        if yielded is not mark:
+            raise Unsupported("a descriptor that a loop changes", location_of(op))
+        return _Carried(owner, op, init, init, None, why)
+    index = index_of(lanes_of(init.shape))
+    before, now = mark.at(index), yielded.at(index)
+    if before is None:
+        return _Carried(owner, op, init, init, None, why)
+    if before == now:
+        return _Carried(owner, op, init, init, None, why)
+    step = _difference(before, now)
+    if step is None or _varies(step, op, k):
+        inside = owner.unknown(arg, why, owner.fresh("loop"))
+        if isinstance(before, Address) and isinstance(now, Address) and before.base == now.base:
+            free = inside
+            inside = Tile(init.shape, lambda i: Address(before.base, free.at(i).offset))
+            return _Carried(owner, op, init, inside, None, why)
+        return _Carried(owner, op, init, inside, None, why)
+
+    def grow(i: Index) -> Element:
+        element, obligations = yielded.with_obligations(i)
+        for obligation in obligations:
+            if not mentions(obligation.term, _is_mark):
+                oblige(obligation)
+        return _difference(mark.at(i), element)
+
+    growth = Tile(init.shape, grow)
+    return _Carried(owner, op, init, _advanced(op, arg, init, growth, k), growth, why)
+
+
+def _is_mark(atom: Any) -> bool:
+    return isinstance(atom, Opaque | Unknown) and atom.key[0] == "carried"
+
+
+def _advanced(op: Operation, arg: SSAValue, init: Tile, grow: Tile, times: Term) -> Tile:
+    """`init` after so many steps of `grow`. No sum on the way is greater than the last one."""
+    element = arg.type.element_type if isinstance(arg.type, TensorType) else arg.type
+
+    def make(i: Index) -> Element:
+        start = init.at(i)
+        if isinstance(start, Address):
+            return Address(start.base, start.offset + times * grow.at(i))
+        total = start + times * grow.at(i)
+        assert isinstance(element, IntegerType | IndexType)
+        oblige(Obligation(total, *limits(element), op))
+        return total
+
+    return Tile(init.shape, make)
+
+
+def _difference(before: Element, now: Element) -> Term | None:
+    if isinstance(before, Address) and isinstance(now, Address):
+        return now.offset - before.offset if before.base == now.base else None
+    if isinstance(before, Term) and isinstance(now, Term):
+        return now - before
+    return None
+
+
+def _varies(step: Term, loop: Operation, k: Term) -> bool:
+    """Whether a step may differ from iteration to iteration of `loop`."""
+    counter = next(iter(k.atoms()))
+
+    def wanted(atom: Any) -> bool:
+        return atom == counter or (not isinstance(atom, Symbol) and _made_in(atom.key, loop))
+
+    return mentions(step, wanted)
+
+
+def _made_in(key: tuple[object, ...], loop: Operation) -> bool:
+    """Whether an opaque value is made inside of `loop`."""
+    for part in key:
+        owner = part.owner if isinstance(part, SSAValue) else part
+        if isinstance(owner, Operation | Block) and loop.is_ancestor(owner):
+            return True
+    return False
+
+
+def choose_element(condition: Cond, a: Element, b: Element) -> Element:
+    """`a` where the condition holds, otherwise `b`."""
+    if a is None or b is None:
+        return None
+    if isinstance(a, Address) and isinstance(b, Address):
+        if a.base == b.base:
+            return Address(a.base, choose(condition, a.offset, b.offset))
+        if condition is True or condition is False:
+            return a if condition else b
+        return Address("", term_of(Opaque(("choice", a.base, b.base, condition), "a pointer")))
+    if isinstance(a, Term) and isinstance(b, Term):
+        return choose(condition, a, b)
+    assert not isinstance(a, Term | Address)
+    assert not isinstance(b, Term | Address)
+    return either(both(condition, a), both(negation(condition), b))
+
+
+def _ceil_div(a: Term, b: Term) -> Term:
+    return floor_div(a + b - 1, b)
+
+
+def shape_of(ty: Attribute) -> tuple[int, ...]:
+    return tuple(ty.get_shape()) if isinstance(ty, TensorType) else ()
+
+
+def limits(ty: IntegerType | IndexType) -> tuple[int, int]:
+    """The least and the greatest value of an integer type, as signed."""
+    bits = 64 if isinstance(ty, IndexType) else ty.width.data
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+
+
+_STRUCTURE: dict[str, Any] = {
+    "tt.call": Evaluator._call,
+    "scf.if": Evaluator._if,
+    "scf.for": Evaluator._for,
+    "scf.while": Evaluator._while,
+    "tt.load": Evaluator._load,
+    "tt.store": Evaluator._store,
+    "tt.atomic_rmw": Evaluator._atomic,
+    "tt.atomic_cas": Evaluator._atomic,
+    "tt.atomic_load": Evaluator._atomic,
+    "tt.atomic_store": Evaluator._atomic,
+    "tt.atomic_poll": Evaluator._atomic,
+    "tt.make_tensor_descriptor": Evaluator._make_descriptor,
+    "tt.descriptor_load": Evaluator._descriptor,
+    "tt.descriptor_store": Evaluator._descriptor,
+    "tt.descriptor_reduce": Evaluator._descriptor,
+    "tt.descriptor_gather": Evaluator._descriptor,
+    "tt.descriptor_scatter": Evaluator._descriptor,
+    "tt.reduce": Evaluator._regions,
+    "tt.scan": Evaluator._regions,
+    "tt.map_elementwise": Evaluator._regions,
+}

@@ -1,0 +1,110 @@
+"""Verdicts about every size of a kernel: what is proved, what a launch refutes, what stays open."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+from xttir.analyses.sizes.confirm import Witness, confirm
+from xttir.analyses.sizes.contract import Contract, data_facts, from_launch
+from xttir.analyses.sizes.evaluate import Access, Evaluator
+from xttir.analyses.sizes.questions import Finding, ask, loaded, relevant
+from xttir.analyses.sizes.solver import Budget
+from xttir.diagnostics import Fault, Kind, Location, Unsupported, Verdict
+from xttir.dialects import tt
+from xttir.dialects.locations import location_of, locations_of
+from xttir.interp.launch import Launch
+
+SCOPE = "any grid, sizes and strides that the contract allows, whatever the data"
+
+
+@dataclass(eq=False)
+class EverySize:
+    """What is known of one kernel for every size.
+
+    `contract`: what was assumed of the arguments, a line each; `asked`: questions by kind;
+    `open`: what could not be decided, with the access and the reason.
+    """
+
+    kernel: str
+    verdict: Verdict
+    contract: list[str] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+    open: list[tuple[Location, str]] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def function_of(launch: Launch) -> tt.FuncOp:
+    """The kernel of a launch."""
+    for op in launch.module.body.block.ops:
+        if isinstance(op, tt.FuncOp) and op.sym_name.data == launch.kernel:
+            return op
+    raise Unsupported(f"a launch of {launch.kernel}, which is not in its module")
+
+
+def contract_of(launch: Launch) -> Contract:
+    """The contract of a launch; reads the launch's integer data, so before it runs."""
+    return from_launch(launch, function_of(launch))
+
+
+def prove(contract: Contract, seconds: float | None = 20.0) -> EverySize:
+    """Decide about every size of the kernel of `contract`. Nothing is raised but Unsupported."""
+    began = time.monotonic()
+    launch = contract.launch
+    assert launch is not None
+    function = function_of(launch)
+    budget = Budget(seconds)
+    evaluator = Evaluator(launch.module, contract.grid, contract.data)
+    evaluator.kernel(function, contract.parameters)
+    accesses = evaluator.accesses
+    result = EverySize(launch.kernel, Verdict.VERIFIED)
+    found = ask(contract, accesses, evaluator.pids, evaluator.loads, budget)
+    result.asked = found.asked
+    used = list(dict.fromkeys(f.text for f in found.used))
+    result.contract = [*dict.fromkeys(contract.text), *used]
+    waits = any(a.ordered for a in accesses)
+    for finding in found.open:
+        witness = None
+        if not (waits and finding.question.kind is Kind.RACE):
+            facts = [*contract.facts, *data_facts(contract, loaded(finding.question.bad,
+                                                                   evaluator.loads))]  # fmt: skip
+            witness = confirm(
+                contract,
+                finding.question,
+                relevant(finding.question.bad, facts),
+                evaluator.pids,
+                budget,
+            )
+        if witness is not None:
+            result.faults += [_fault(f, witness) for f in witness.faults]
+        else:
+            result.open.append(_open(finding, waits))
+    result.faults = list({f.key: f for f in result.faults}.values())
+    if result.faults:
+        result.verdict = Verdict.FAULT
+    elif result.open:
+        result.verdict = Verdict.UNKNOWN
+    result.seconds = time.monotonic() - began
+    return result
+
+
+def _fault(fault: Fault, witness: Witness) -> Fault:
+    sizes = ", ".join(f"{k} = {v}" for k, v in sorted(witness.sizes.items()))
+    note = f"a launch that shows it: grid {witness.grid}, {sizes}"
+    return replace(
+        fault,
+        notes=(*fault.notes, note),
+        witness={**fault.witness, "launch": {"grid": list(witness.grid), **witness.sizes}},
+    )
+
+
+def _open(finding: Finding, waits: bool) -> tuple[Location, str]:
+    question = finding.question
+    access: Access = question.accesses[0]
+    places = locations_of(access.op)
+    place = places[0] if places else location_of(access.op)
+    why = finding.why or "a counter-example was found that no run shows"
+    if waits and question.kind is Kind.RACE:
+        why = "the kernel orders its programs by atomics, which is not followed for every size"
+    return place, f"{question.kind}: {question.what}: {why}"

@@ -1,0 +1,269 @@
+"""The questions about every size: can an access leave its tensor, can two programs conflict, can an
+offset wrap.
+
+Each question is a condition that must be impossible. What is asked of one access: its obligations
+(that the terms are the machine's values), its bounds; of two accesses to one tensor, one of them a
+write and not both atomic: that no two different programs touch the same element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from xttir.analyses.sizes.contract import Contract, data_facts
+from xttir.analyses.sizes.evaluate import Access
+from xttir.analyses.sizes.solver import Answer, Budget, Fact, decide
+from xttir.analyses.sizes.terms import (
+    Atom,
+    Cond,
+    Opaque,
+    Symbol,
+    Term,
+    Unknown,
+    as_term,
+    at_most,
+    both,
+    condition_mentions,
+    either,
+    equal,
+    less,
+    mentions,
+    negation,
+    rename,
+    rename_condition,
+    term_of,
+)
+from xttir.diagnostics import Kind
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """`bad` must be impossible. `accesses`: one, or the two sides of a race."""
+
+    kind: Kind
+    accesses: tuple[Access, ...]
+    bad: tuple[Cond, ...]
+    what: str
+
+
+@dataclass(eq=False)
+class Finding:
+    """A question and its answer. `why`: for an answer that is neither yes nor no."""
+
+    question: Question
+    answer: Answer
+    why: str = ""
+
+
+@dataclass(eq=False)
+class Findings:
+    """All findings of a kernel. `asked` counts questions by kind."""
+
+    open: list[Finding] = field(default_factory=list)
+    asked: dict[str, int] = field(default_factory=dict)
+    used: list[Fact] = field(default_factory=list)
+
+
+def in_range(grid: tuple[Term, Term, Term], pids: tuple[Symbol, ...]) -> list[Cond]:
+    """Program ids inside of the grid."""
+    return [less(term_of(p), g) for p, g in zip(pids, grid, strict=True)]
+
+
+def questions(
+    contract: Contract, accesses: list[Access], pids: tuple[Symbol, ...]
+) -> Iterator[Question]:
+    """All that must be impossible."""
+    inside = in_range(contract.grid, pids)
+    seen: set[tuple[Any, ...]] = set()
+    for access in accesses:
+        for guard, obligations in (
+            (access.path, access.mask_obligations),
+            (access.guard, access.obligations),
+        ):
+            for o in obligations:
+                outside: list[Cond] = []
+                if o.low is not None:
+                    outside.append(less(o.term, o.low))
+                if o.high is not None:
+                    outside.append(less(o.high, o.term))
+                key = (o, guard)
+                if key not in seen:
+                    seen.add(key)
+                    bad = (guard, either(*outside), *inside)
+                    yield Question(Kind.INT_OVERFLOW, (access,), bad, _obligation_text(o))
+    for access in accesses:
+        tensor = contract.tensors.get(access.base)
+        if access.kind == "none" or tensor is None:
+            continue
+        out = either(less(access.offset, 0), at_most(tensor.length, access.offset))
+        bad = (access.guard, out, *inside)
+        yield Question(Kind.OUT_OF_BOUNDS, (access,), bad, f"{access.kind} of {access.base}")
+    other = Renaming()
+    also = [other.condition(c) for c in inside]
+    apart = either(*(negation(equal(term_of(p), other.term(term_of(p)))) for p in pids))
+    real = [a for a in accesses if a.kind != "none"]
+    for n, a in enumerate(real):
+        for b in real[n:]:
+            if not _conflict(a, b):
+                continue
+            bad = (
+                a.guard,
+                other.condition(b.guard),
+                equal(a.offset, other.term(b.offset)),
+                apart,
+                *inside,
+                *also,
+            )
+            what = f"{a.kind} and {b.kind} of {a.base}"
+            yield Question(Kind.RACE, (a, b), bad, what)
+
+
+def _obligation_text(o: Any) -> str:
+    if o.low == 0 and o.high is None:
+        return f"an operand of {o.op.name} is negative"
+    if o.low == 1 and o.high is None:
+        return f"the divisor of {o.op.name} is not positive"
+    return f"the result of {o.op.name} does not fit its type"
+
+
+def _conflict(a: Access, b: Access) -> bool:
+    if a.base != b.base:
+        return False
+    kinds = {a.kind, b.kind}
+    if kinds == {"read"} or kinds == {"atomic"}:
+        return False
+    return True
+
+
+class Renaming:
+    """The same terms for another program: everything that programs do not share gets a prime."""
+
+    def __init__(self) -> None:
+        self._seen: dict[object, object] = {}
+
+    def term(self, value: Term) -> Term:
+        return rename(value, self._mark, self._seen)
+
+    def condition(self, value: Cond) -> Cond:
+        return rename_condition(value, self._mark, self._seen)
+
+    def _mark(self, atom: Atom) -> Atom | None:
+        if isinstance(atom, Symbol):
+            if atom.shared:
+                return None
+            return Symbol(atom.name + "'", atom.low, atom.high)
+        if isinstance(atom, Opaque):
+            return Opaque((*atom.key, "'"), atom.why, atom.low, atom.high)
+        return None
+
+
+def ask(
+    contract: Contract,
+    accesses: list[Access],
+    pids: tuple[Symbol, ...],
+    loads: dict[tuple[object, ...], tuple[str, Term]],
+    budget: Budget,
+) -> Findings:
+    """Ask all questions. What is proved leaves only the facts that it used."""
+    findings = Findings()
+    settled: set[tuple[Any, ...]] = set()
+    for question in questions(contract, accesses, pids):
+        kind = str(question.kind)
+        findings.asked[kind] = findings.asked.get(kind, 0) + 1
+        key = tuple(question.bad)
+        if key in settled:
+            continue
+        settled.add(key)
+        why = _refused(contract, question)
+        facts = [*contract.facts, *data_facts(contract, loaded(question.bad, loads))]
+        answer = decide(question.bad, relevant(question.bad, facts), budget, contract.values)
+        if answer.impossible:
+            findings.used += [f for f in answer.used if f not in findings.used]
+            continue
+        findings.open.append(Finding(question, answer, why or _why(question, answer)))
+    return findings
+
+
+def relevant(conditions: tuple[Cond, ...], facts: list[Fact]) -> list[Fact]:
+    """The facts that may matter: connected to the conditions through shared symbols."""
+    names: set[str] = set()
+    for c in conditions:
+        names |= _symbols(c)
+    chosen: list[Fact] = []
+    rest = [(f, _symbols(f.condition)) for f in facts]
+    grown = True
+    while grown:
+        grown = False
+        left: list[tuple[Fact, set[str]]] = []
+        for fact, symbols in rest:
+            if symbols & names or not symbols:
+                chosen.append(fact)
+                if not symbols <= names:
+                    names |= symbols
+                    grown = True
+            else:
+                left.append((fact, symbols))
+        rest = left
+    return chosen
+
+
+def _symbols(condition: Cond) -> set[str]:
+    names: set[str] = set()
+
+    def note(atom: Any) -> bool:
+        if isinstance(atom, Symbol):
+            names.add(atom.name)
+        return False
+
+    condition_mentions(condition, note)
+    return names
+
+
+def loaded(
+    conditions: tuple[Cond, ...], loads: dict[tuple[object, ...], tuple[str, Term]]
+) -> dict[Opaque, str]:
+    """The opaque values among `conditions` that were loaded, with the tensor they come from."""
+    out: dict[Opaque, str] = {}
+
+    def note(atom: Any) -> bool:
+        if isinstance(atom, Opaque):
+            key = atom.key
+            while key and key[-1] == "'":
+                key = key[:-1]
+            found = loads.get(key)
+            if found is not None:
+                out[atom] = found[0]
+        return False
+
+    for c in conditions:
+        condition_mentions(c, note)
+    return out
+
+
+def _refused(contract: Contract, question: Question) -> str:
+    """Why a question has no answer whatever the solver says; "" if it may have one."""
+    for access in question.accesses:
+        if access.kind != "none" and access.base not in contract.tensors:
+            return "it is not known which tensor the pointer points into"
+    return ""
+
+
+def _why(question: Question, answer: Answer) -> str:
+    if answer.why:
+        return answer.why
+    opaque: list[str] = []
+
+    def note(atom: Any) -> bool:
+        if isinstance(atom, Opaque | Unknown) and atom.why not in opaque:
+            opaque.append(atom.why)
+        return False
+
+    for access in question.accesses:
+        mentions(access.offset, note)
+    if opaque:
+        return "the address depends on " + ", ".join(opaque)
+    return ""
+
+
