@@ -8,13 +8,20 @@ module, bit for bit. It ends before LLVM. Dumps that a user has made are read by
 
 from __future__ import annotations
 
+import os
+import pickle
+import re
+import signal
+import sys
+import tempfile
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NoReturn
 
-from xttir.diagnostics import Unsupported
-from xttir.refine.pipeline import pass_name
+from xttir.diagnostics import InputError, Location, Unsupported
+from xttir.refine.pipeline import PassFailed, pass_name
 from xttir.refine.stages import Stage
 
 COMPOSITE = ("tritongpu-automatic-warp-specialization", "nvgpu-warp-specialization")
@@ -24,6 +31,8 @@ _TO_LLVM = "add_to_llvmir"
 """The binding of the pass that leaves Triton's dialects."""
 
 _lock = threading.Lock()
+
+Sink = Callable[[str, Any], None]
 
 
 class _Done(Exception):
@@ -51,6 +60,7 @@ class _Manager:
             manager = trace.real.pass_manager(self.context)
             add(manager, *arguments)
             pipeline = manager.get_pipeline_str()
+            trace.sink("pass", pipeline)
             manager.run(module, name)
             trace.note(module, pipeline)
 
@@ -90,23 +100,19 @@ class _IR:
 
 
 class _Trace:
-    """What one compilation left behind."""
+    """What one compilation leaves behind, told to `sink` as it comes: ("pass", pipeline) before a
+    pass runs, ("stage", stage) for every module."""
 
-    def __init__(self, real: Any):
+    def __init__(self, real: Any, sink: Sink):
         self.real = real
-        self.stages: list[Stage] = []
+        self.sink = sink
         self.part = ""
 
     def note(self, module: Any, pipeline: str = "") -> None:
         """Keep the module as it is now."""
-        text = module.str_nodebug()
-        last = self.stages[-1] if self.stages else None
-        located = module.str()
-        if last is not None and last.text == text:
-            text = last.text
-        self.stages.append(
-            Stage(pass_name(pipeline) if pipeline else "", text, pipeline, self.part, "", located)
-        )
+        name = pass_name(pipeline) if pipeline else ""
+        text, located = module.str_nodebug(), module.str()
+        self.sink("stage", Stage(name, text, pipeline, self.part, "", located))
 
 
 @contextmanager
@@ -133,16 +139,86 @@ def _recorded(trace: _Trace) -> Iterator[None]:
 def capture(
     source: Any, target: Any, options: dict[str, Any], *, end: str = "ttgir"
 ) -> list[Stage]:
-    """Compile `source` (Triton's ASTSource or IRSource, or what a launch was compiled from) for
-    `target`, and give the module as the front end made it and after every pass.
+    """Compile `source` (what Triton calls a source: ASTSource, IRSource, `ModuleSource`) for
+    `target`, and give the module as the front end made it and after every pass. In a process of its
+    own, since passes may crash.
 
     `end`: the last of Triton's stages to run: "ttir", "ttgir", or "llir" for the passes of the last
-    one that still work on Triton's dialects. Raises what Triton raises where it does not compile.
+    one that still work on Triton's dialects. Raises `PassFailed`.
     """
+
+    def work(sink: Sink) -> None:
+        _compile(source, target, options, end, sink)
+
+    stages: list[Stage] = []
+    running = "the front end"
+    with tempfile.TemporaryFile() as log:
+        for what, value in _forked(work, log.fileno()):
+            if what == "pass":
+                running = pass_name(value)
+            elif what == "stage":
+                stages.append(value)
+            else:
+                log.seek(0)
+                text = log.read().decode(errors="replace")
+                first = next((x for x in text.splitlines() if "error:" in x), "")
+                why = first.partition("error:")[2].strip() or value
+                raise PassFailed(running, what, why, text, stages)
+    return stages
+
+
+def _forked(work: Callable[[Sink], None], errors: int) -> Iterator[tuple[str, Any]]:
+    """What `work` tells its sink, from a fork; last ("failed", why) or ("crashed", signal) if it
+    does not come to its end. `errors`: the file descriptor for its standard error."""
+    read, write = os.pipe()
+    sys.stdout.flush()
+    with warnings.catch_warnings():
+        # The child starts no thread but MLIR's own, and uses nothing of other threads.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if pid == 0:
+        _child(work, read, write, errors)
+    os.close(write)
+    status = 0
+    try:
+        with open(read, "rb") as stream:
+            while True:
+                try:
+                    yield pickle.load(stream)
+                except EOFError:
+                    break
+    finally:
+        _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        yield "crashed", signal.Signals(os.WTERMSIG(status)).name
+
+
+def _child(work: Callable[[Sink], None], read: int, write: int, errors: int) -> NoReturn:
+    code = 1
+    try:
+        os.close(read)
+        os.dup2(errors, 2)
+        with open(write, "wb") as stream:
+
+            def sink(what: str, value: Any) -> None:
+                pickle.dump((what, value), stream)
+                stream.flush()
+
+            try:
+                work(sink)
+            except Exception as error:
+                sink("failed", str(error))
+        code = 0
+    finally:
+        os._exit(code)
+
+
+def _compile(source: Any, target: Any, options: dict[str, Any], end: str, sink: Sink) -> None:
+    """Triton's `compile`, up to LLVM and without its caches."""
     import triton.backends.nvidia.compiler as backend
     from triton._C.libtriton import ir
 
-    trace = _Trace(ir)
+    trace = _Trace(ir, sink)
     compiler = backend.CUDABackend(target)
     parsed = compiler.parse_options({**options, **source.parse_options()})
     context = ir.context()
@@ -155,6 +231,8 @@ def capture(
         trace.note(module)
         made: dict[str, Any] = {}
         compiler.add_stages(made, parsed, source.language)
+        if isinstance(source, ModuleSource):
+            made = source.left(made)
         metadata: dict[str, Any] = {"target": target, **parsed.__dict__}
         for name, run in made.items():
             trace.part = name
@@ -164,13 +242,73 @@ def capture(
                 break
             if name == end:
                 break
-    return trace.stages
+
+
+class ModuleSource:
+    """A module text in the place of a kernel's source.
+
+    `ext`: "ttir" or "ttgir". `finished`: whether it is the result of that stage of Triton's, not
+    what the stage begins with.
+    """
+
+    def __init__(self, text: str, file: str, ext: str, finished: bool):
+        from triton.backends.compiler import Language
+
+        self.text, self.file, self.ext, self.finished = text, file, ext, finished
+        self.language = Language.TRITON
+
+    def left(self, stages: dict[str, Any]) -> dict[str, Any]:
+        """The stages of Triton's that are still to run."""
+        names = list(stages)
+        return {name: stages[name] for name in names[names.index(self.ext) + self.finished :]}
+
+    def parse_options(self) -> dict[str, Any]:
+        """Options that the module says itself."""
+        warps = re.search(r'"ttg\.num-warps" = (\d+)', self.text)
+        return {"num_warps": int(warps[1])} if warps else {}
+
+    def make_ir(self, target: Any, options: Any, functions: Any, modules: Any, context: Any) -> Any:
+        """The module, read by Triton."""
+        from triton._C.libtriton import ir
+
+        # The text may come from standard input.
+        with tempfile.TemporaryDirectory(prefix=_FOLDER) as folder:
+            path = os.path.join(folder, "module.mlir")
+            with open(path, "w", encoding="utf-8") as stream:
+                stream.write(self.text)
+            module = ir.parse_mlir_module(path, context)
+        module.context = context
+        return module
+
+
+_FOLDER = "xttir-module-"
+_OWN_PLACE = re.compile(rf'"[^"]*/{_FOLDER}[^"/]*/module\.mlir"')
+
+
+def capture_module(source: Stage, cc: int, *, end: str = "ttgir") -> list[Stage]:
+    """The stages that Triton's own pipeline makes of a module, from where it stands; the first is
+    the module as Triton prints it. Raises `PassFailed` and `InputError`."""
+    from triton.backends.compiler import GPUTarget
+
+    gpu = re.search(r"\b(ttg|ttng)\.", source.text) is not None
+    if gpu and end != "llir":
+        raise InputError(
+            "the module is in Triton's GPU dialect: Triton's own pipeline has run on it",
+            Location(source.file),
+            "--passes says which passes to apply; --to llir runs those that come before LLVM",
+        )
+    ext = "ttgir" if gpu else "ttir"
+    module = ModuleSource(source.text, source.file, ext, gpu)
+    made = capture(module, GPUTarget("cuda", cc, 32), {}, end=end)
+    for stage in made:
+        stage.located = _OWN_PLACE.sub(f'"{source.file}"', stage.located)
+    return made
 
 
 def capture_launch(launch: Any, *, end: str = "ttgir") -> list[Stage]:
     """The stages of the kernel of a launch that the Triton frontend made (see `Launch.compiled`).
 
-    Raises `Unsupported` for kernels that do not come from Triton's front end.
+    Raises `Unsupported` for kernels that do not come from Triton's front end, and `PassFailed`.
     """
     from xttir.frontends.triton.compile import full_compile, options_of
 

@@ -87,7 +87,11 @@ def diff_lines(source: Stage, target: Stage, context: int = 2) -> list[str]:
 
 
 def _lines(stage: Stage) -> list[str]:
-    return [x for x in plain_text(stage.text).splitlines() if not x.lstrip().startswith("//")]
+    return [
+        x
+        for x in plain_text(stage.printed or stage.text).splitlines()
+        if not x.lstrip().startswith("//")
+    ]
 
 
 def first_change(source: Stage, target: Stage) -> int:

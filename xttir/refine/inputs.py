@@ -150,10 +150,6 @@ class Generator:
             out.append(self.case(values, number))
         return out
 
-    def case(self, values: dict[str, int | float]) -> Case:
-        """The case in which the scalars have these values; the rest is drawn, or the base's."""
-        return self._case(values, 0)
-
     def _axes(self) -> dict[str, list[int | float]]:
         """Values to try, by the name of the scalar."""
         held = {} if self.base is None else self.base.scalars()

@@ -31,7 +31,8 @@ class Stage:
 
     `name`: the pass that made it ("" for the source), `pipeline` its textual form with options,
     `part` the compiler's own stage ("ttir", "ttgir"). `file`: what errors in `text` are told to
-    be in. `located`: the same module with locations, if `text` has none.
+    be in. `located`: the same module with locations, if `text` has none. `printed`: as the compiler
+    prints it, if `text` is not that.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Stage:
     part: str = ""
     file: str = ""
     located: str = ""
+    printed: str = ""
 
     def module(self) -> ModuleOp:
         """The parsed text. Raises `InputError` and `Unsupported`."""

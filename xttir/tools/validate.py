@@ -7,13 +7,14 @@ has made, or every kernel that a script launches. Nothing is raised: all outcome
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xttir.diagnostics import Fault, Kind, Location
 from xttir.policy import RunPolicy
 from xttir.refine import explain
+from xttir.refine.pipeline import PassFailed
 from xttir.refine.stages import Finding, Stage, Validation, validate
 from xttir.refine.world import Case
 from xttir.tools.report import Problem
@@ -84,6 +85,25 @@ class Validator:
         self._faults(subject, stages)
         self._gaps(subject)
         return subject
+
+    def passes(
+        self,
+        title: str,
+        about: str,
+        make: Callable[[], list[Stage]],
+        source: Stage,
+        cases: Sequence[Case],
+    ) -> None:
+        """Compare the stages that `make` makes of the module `source`, of which the first is that
+        module as the compiler prints it. A pass that fails is a finding."""
+        try:
+            made = make()
+        except PassFailed as error:
+            made = error.stages
+            self.report.faults.append(pass_failed(error, (Location(source.file),)))
+        if made:
+            source.printed = made[0].text
+        self.subject(title, about, [source, *made[1:]], cases)
 
     def _faults(self, subject: Subject, stages: list[Stage]) -> None:
         found = subject.validation
@@ -230,8 +250,8 @@ def run(
 
 def validate_module(path: str, settings: Settings) -> ValidateReport:
     """`xttir validate MODULE`: through Triton's own pipeline from there on, or a dump."""
+    from xttir.refine.capture import capture_module
     from xttir.refine.dumps import read_dump
-    from xttir.refine.pipeline import own_pipeline
     from xttir.tools.run_module import read_text
 
     def work(run: Validator) -> None:
@@ -241,10 +261,15 @@ def validate_module(path: str, settings: Settings) -> ValidateReport:
                 run.subject(trace.kernel, trace.about, trace.stages)
             return
         source = Stage("", read_text(path), file=_shown(path))
-        made = own_pipeline(source, settings.cc, settings.end)
-        run.subject("", _shown(path), [source, *made], _given(source, settings))
+        run.passes(
+            "",
+            _shown(path),
+            lambda: capture_module(source, settings.cc, end=settings.end),
+            source,
+            _given(source, settings),
+        )
 
-    return _guarded(settings, work)
+    return guarded_report(settings, work)
 
 
 def validate_files(source: str, target: str, settings: Settings) -> ValidateReport:
@@ -256,28 +281,29 @@ def validate_files(source: str, target: str, settings: Settings) -> ValidateRepo
         about = f"{_shown(target)} against {_shown(source)}"
         run.subject("", about, stages, _given(stages[0], settings), pairs=True)
 
-    return _guarded(settings, work)
+    return guarded_report(settings, work)
 
 
 def validate_passes(path: str, settings: Settings) -> ValidateReport:
     """`xttir validate MODULE --passes P`."""
-    from xttir.refine.pipeline import PassFailed, apply
+    from xttir.refine.pipeline import apply
     from xttir.tools.run_module import read_text
 
     def work(run: Validator) -> None:
         text = read_text(path)
         source = Stage("", text, file=_shown(path))
-        try:
-            made = apply(text, settings.passes, _shown(path)).stages
-        except PassFailed as error:
-            made = error.stages
-            run.report.faults.append(pass_failed(error, path))
-        run.subject("", _shown(path), [source, *made[1:]], _given(source, settings))
+        run.passes(
+            "",
+            _shown(path),
+            lambda: apply(text, settings.passes, _shown(path)).stages,
+            source,
+            _given(source, settings),
+        )
 
-    return _guarded(settings, work)
+    return guarded_report(settings, work)
 
 
-def pass_failed(error: Any, path: str) -> Fault:
+def pass_failed(error: PassFailed, places: tuple[Location, ...]) -> Fault:
     """The finding that a pass which crashes or fails is."""
     kind = Kind.DEADLOCK if error.how == "timed out" else Kind.MISUSE
     lines = [x for x in error.log.splitlines() if x.strip()]
@@ -285,7 +311,7 @@ def pass_failed(error: Any, path: str) -> Fault:
     return Fault(
         kind,
         f"pass {error.name} {error.how}" + (f": {error.why}" if error.why else ""),
-        locations=(Location(_shown(path)),),
+        locations=places,
         notes=tuple(lines[:6]),
         witness={"pass": error.name, "module": stage.text if stage else ""},
     )
@@ -316,7 +342,8 @@ def _given(source: Stage, settings: Settings) -> list[Case]:
     return [case_of(bound.launch, "the arguments given")]
 
 
-def _guarded(settings: Settings, work: Any) -> ValidateReport:
+def guarded_report(settings: Settings, work: Callable[[Validator], None]) -> ValidateReport:
+    """The report of what `work` does with a validator; what it raises is in the report."""
     began = time.monotonic()
     report = ValidateReport(policy=settings.policy())
     assumptions(report)
