@@ -26,12 +26,16 @@ NEW: dict[str, Callable[[], Dialect]] = {
     "gluon": _named("gluon", "GLUON"),
     "nvws": _named("nvws", "NVWS"),
     "tti": _named("tti", "TTI"),
+    "nvg": _named("nvg", "NVG"),
+    "nvvm": _named("nvvm", "NVVM"),
+    "rocdl": _named("rocdl", "ROCDL"),
     "ptx": _named("ptx", "PTX"),
 }
 """Dialects that xDSL does not have, by name."""
 
 MENDED: dict[str, Callable[[], Dialect]] = {
     "arith": _named("arith", "Arith"),
+    "gpu": _named("gpu", "GPU"),
     "llvm": _named("llvm", "LLVM"),
     "math": _named("math", "Math"),
     "scf": _named("scf", "Scf"),

@@ -263,9 +263,9 @@ class AssumeOp(IRDLOperation):
     @classmethod
     def parse(cls, parser: Parser) -> AssumeOp:
         cond = parser.parse_unresolved_operand()
-        attributes = parser.parse_optional_attr_dict()
         parser.parse_punctuation(":")
         value = parser.resolve_operand(cond, parser.parse_type())
+        attributes = parser.parse_optional_attr_dict()
         return AssumeOp.create(
             operands=[value],
             attributes=attributes,
@@ -275,9 +275,9 @@ class AssumeOp(IRDLOperation):
     def print(self, printer: Printer) -> None:
         printer.print_string(" ")
         printer.print_ssa_value(self.cond)
-        printer.print_op_attributes(self.attributes)
         printer.print_string(" : ")
         printer.print_attribute(self.cond.type)
+        printer.print_op_attributes(self.attributes)
 
 
 _OURS: tuple[type[Operation], ...] = (

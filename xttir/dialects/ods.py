@@ -156,7 +156,8 @@ class _EnumKeyword(CustomDirective):
 
     def parse(self, parser: Parser, state: ParsingState) -> None:
         start = parser.pos
-        word = parser.parse_identifier()
+        # MLIR takes the keyword as a string too.
+        word = parser.parse_optional_str_literal() or parser.parse_identifier()
         case = self.cases.of_keyword(word)
         if case is None:
             words = ", ".join(c.keyword for c in self.cases)

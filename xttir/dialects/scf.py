@@ -77,6 +77,12 @@ def _parse_pairs(
     return args, inits
 
 
+def _parse_types(parser: Parser) -> Sequence[Attribute]:
+    """What follows `->`: one type, or types in parentheses."""
+    types = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+    return [parser.parse_type()] if types is None else types
+
+
 class ForOp(upstream.ForOp):
     """A counted loop; `unsigned_cmp` compares the induction variable as unsigned."""
 
@@ -111,7 +117,7 @@ class ForOp(upstream.ForOp):
             args, inits = _parse_pairs(parser)
             names += args
             parser.parse_punctuation("->")
-            types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+            types = _parse_types(parser)
             if len(types) != len(inits):
                 parser.raise_error(f"{len(inits)} iter_args but {len(types)} types", start)
         index: Attribute = IndexType()
@@ -229,7 +235,7 @@ class IfOp(upstream.IfOp):
         start = parser.pos
         types: Sequence[Attribute] = ()
         if parser.parse_optional_punctuation("->"):
-            types = parser.parse_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
+            types = _parse_types(parser)
         (operand,) = parser.resolve_operands([condition], [i1], start)
         regions = [parser.parse_region(), Region()]
         _end_with_yield(regions[0])
@@ -276,10 +282,7 @@ class ExecuteRegionOp(upstream.ExecuteRegionOp):
     def parse(cls, parser: Parser) -> ExecuteRegionOp:
         types: Sequence[Attribute] = ()
         if parser.parse_optional_punctuation("->"):
-            listed = parser.parse_optional_comma_separated_list(
-                parser.Delimiter.PAREN, parser.parse_type
-            )
-            types = [parser.parse_type()] if listed is None else listed
+            types = _parse_types(parser)
         no_inline = parser.parse_optional_keyword("no_inline")
         region = parser.parse_region()
         attributes = parser.parse_optional_attr_dict()

@@ -76,6 +76,7 @@ _EXCLAMATION = MLIRTokenKind.EXCLAMATION_IDENT
 _HASH = MLIRTokenKind.HASH_IDENT
 _STRING = MLIRTokenKind.STRING_LIT
 _INTEGER = MLIRTokenKind.INTEGER_LIT
+_ALIASES = (_HASH, _EXCLAMATION)
 
 _PLANS: dict[type[Operation], FormatPlan | None] = {}
 
@@ -88,6 +89,13 @@ def _plan_of(op_type: type[Operation]) -> FormatPlan | None:
             plan = FormatPlan(op_type)
         _PLANS[op_type] = plan
     return _PLANS[op_type]
+
+
+def _inherent(op_type: type[Operation]) -> frozenset[str]:
+    """Names that an attribute dictionary may hold and that are properties, as in MLIR."""
+    if not issubclass(op_type, IRDLOperation):
+        return frozenset()
+    return frozenset(op_type.get_irdl_definition().properties)
 
 
 class FastOperand(UnresolvedOperand):
@@ -128,7 +136,7 @@ class TTParser(LiteralParser):
         self.forward_values: list[SSAValue] = []
         self._pending: dict[str, int] = {}
         self._inline_locations: dict[str, LocationAttr] = {}
-        self._ops: dict[str, tuple[type[Operation], str, FormatPlan | None]] = {}
+        self._ops: dict[str, tuple[type[Operation], str, FormatPlan | None, frozenset[str]]] = {}
         self._file = StringAttr(name)
         self._lines: list[int] | None = None
 
@@ -136,7 +144,24 @@ class TTParser(LiteralParser):
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         self._find_aliases()
+        if allow_implicit_module:
+            while self.token_kind in _ALIASES:
+                self._parse_alias_def()
+            if self.token_kind is MLIRTokenKind.EOF:
+                return ModuleOp([])
         return super().parse_module(allow_implicit_module)
+
+    def _parse_external_resources(self) -> None:
+        """Skip what tools left for themselves, such as the pipeline of a reproducer."""
+        depth = 0
+        while True:
+            kind = self.token_kind
+            depth += (kind is MLIRTokenKind.L_BRACE) - (kind is MLIRTokenKind.R_BRACE)
+            if kind is MLIRTokenKind.EOF:
+                self.raise_error("expected '}' in external resources")
+            self.advance()
+            if depth == 0:
+                return
 
     def parse_operation(self) -> Operation:
         state = self._parser_state
@@ -149,14 +174,17 @@ class TTParser(LiteralParser):
             known = self._ops.get(name)
             if known is None:
                 op_type = self._get_op_by_name(name)
-                known = (op_type, op_type.dialect_name(), _plan_of(op_type))
+                known = (op_type, op_type.dialect_name(), _plan_of(op_type), _inherent(op_type))
                 if "." in name:
                     self._ops[name] = known
             state.current_token = state.lexer.lex()
-            op_type, dialect, plan = known
+            op_type, dialect, plan, inherent = known
             stack.append(dialect)
             op = op_type.parse(self) if plan is None else plan.parse(self)
             stack.pop()
+            if op.attributes and not inherent.isdisjoint(op.attributes):
+                for key in inherent & op.attributes.keys():
+                    op.properties[key] = op.attributes.pop(key)
             location = self.parse_optional_location()
             if location is not None:
                 op.location = location
