@@ -33,6 +33,7 @@ commands:
   validate [OPTIONS] SCRIPT.py [ARGS]  the first compiler pass that changes what a kernel means
   validate [OPTIONS] MODULE            the same for a module, through --passes or Triton's own
   validate [OPTIONS] A.mlir B.mlir     whether B does what A does
+  reduce [OPTIONS] MODULE              the smallest module in which a pass still goes wrong
   checks                               list the checks that --checks names
   schema [report|launch]               print the JSON schema of --format json, or of --launch
 
@@ -194,8 +195,8 @@ def validate(words: Sequence[str]) -> int:
     from xttir.tools import validate as tool
     from xttir.tools.output import Output
 
-    files = [] if rest[0] == "-m" else rest[:1]
-    if files and tool.is_module(files[0]):
+    files: list[str] = []
+    if tool.is_module(rest[0]):
         files, given = _module_words(rest, given, table)
     values |= given
     settings = tool.Settings(
@@ -216,6 +217,44 @@ def validate(words: Sequence[str]) -> int:
         report = tool.run(rest, files, settings, bar=bar)
         output.write(report)
     return report.exit_code
+
+
+def reduce(words: Sequence[str]) -> int:
+    """`xttir reduce`: the smallest module that shows what a large one shows."""
+    table = options.REDUCE_OPTIONS
+    values = options.defaults(table)
+    given, rest = options.split(words, table, also=("-h", "--help"))
+    if rest[:1] in (["-h"], ["--help"]):
+        print(_reduce_help(), end="")
+        return 0
+    if not rest:
+        raise UsageError("reduce needs a module (.mlir, .ttir, .ttgir, '-')")
+    files, given = _module_words(rest, given, table)
+    if len(files) > 1:
+        raise UsageError(f"unexpected '{files[1]}' after '{files[0]}'")
+    if not _is_module(files[0]):
+        raise UsageError(f"reduce takes a module (.mlir, .ttir, .ttgir, '-'), not '{files[0]}'")
+    values |= given
+    kept = [name for name in ("passes", "pass", "check", "command") if values[name]]
+    if len(kept) != 1:
+        raise UsageError("reduce needs one of --passes, --pass, --check and --command")
+    from xttir.tools.reduce import Settings, reduce_file
+
+    settings = Settings(
+        passes=values["passes"] or values["pass"],
+        check=values["check"],
+        command=values["command"],
+        keep=values["keep"],
+        output=values["output"],
+        arguments=values["arg"],
+        grid=values["grid"],
+        seed=values["seed"],
+        function=values["entry"],
+        time=values["time"],
+        timeout=values["timeout"],
+        quiet=values["quiet"],
+    )
+    return reduce_file(files[0], settings)
 
 
 def _module_words(
@@ -311,6 +350,7 @@ COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "verify": verify,
     "run": run,
     "validate": validate,
+    "reduce": reduce,
     "checks": checks,
     "schema": schema,
 }
@@ -399,6 +439,21 @@ def _run_help() -> str:
         *_option_help("the report:", options.REPORT_OPTIONS),
         "",
         "exit codes: 0 right, 1 wrong or fault found, 2 usage or input error, 3 unsupported",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _reduce_help() -> str:
+    lines = [
+        "usage: xttir reduce [OPTIONS] MODULE (--pass NAME | --passes PIPELINE | --check KIND |",
+        "                                      --command CMD)",
+        "",
+        "Shrinks a module as long as it shows what it shows now, and prints the rest, with the",
+        "command that reproduces it.",
+        "",
+        *_option_help("what is kept, and how:", options.REDUCE_OPTIONS),
+        "",
+        "exit codes: 0 reduced, 2 usage or input error, or nothing to keep, 3 unsupported",
     ]
     return "\n".join(lines) + "\n"
 

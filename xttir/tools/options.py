@@ -306,6 +306,27 @@ VALIDATE_OPTIONS: tuple[Option, ...] = (
 )
 """What `validate` compares, and on what."""
 
+REDUCE_OPTIONS: tuple[Option, ...] = (
+    Option(
+        "passes",
+        "",
+        "keep: a pass of this pipeline changes the meaning of the module, or fails on it",
+        str,
+        "PIPELINE",
+    ),
+    Option("pass", "", "the same for one pass", str, "NAME"),
+    Option("check", "", "keep: running the module gives a fault of this kind", str, "KIND"),
+    Option("command", "", "keep: the command, given the file, ends with status 0", str, "CMD"),
+    Option("keep", "", "keep: the text matches this regular expression", str, "REGEX"),
+    Option("output", "", "write the module to FILE (standard output)", str, "FILE", short="o"),
+    *(o for o in MODULE_OPTIONS if o.name in ("arg", "entry", "grid")),
+    replace(_BY_NAME["seed"], help="seed of random arguments", policy=""),
+    Option("time", 300, "seconds that the reduction may take", _number(1), "SECONDS"),
+    Option("timeout", 60, "seconds that a pass or the command may take", _number(1), "SECONDS"),
+    Option("quiet", False, "print nothing but the module", _boolean, flag=True, short="q"),
+)
+"""What `reduce` keeps, and how long it may take."""
+
 REPORT_OPTIONS = tuple(o for o in OUTPUT_OPTIONS if o.name != "no-progress")
 
 

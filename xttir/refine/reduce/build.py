@@ -44,12 +44,19 @@ def op_count(module: ModuleOp) -> int:
 
 
 def inner_ops(module: ModuleOp) -> list[Operation]:
-    """Ops that may be dropped: all but functions and terminators, in order."""
+    """All ops but functions and terminators, in order."""
     return [
         op
         for op in module.walk()
         if not isinstance(op, ModuleOp | tt.FuncOp) and not op.has_trait(IsTerminator)
     ]
+
+
+def droppable(module: ModuleOp) -> list[int]:
+    """Positions in `inner_ops` of what is dropped for itself. A constant goes when nothing uses it:
+    other numbers in its place would make another program, not a smaller one."""
+    ops = inner_ops(module)
+    return [n for n, op in enumerate(ops) if not isinstance(op, arith.ConstantOp)]
 
 
 def function_of(op: Operation) -> tt.FuncOp | None:
@@ -70,7 +77,7 @@ def erase(op: Operation) -> None:
 
 
 def constant(ty: Attribute, number: int = 0) -> arith.ConstantOp | None:
-    """`number` as a value of a type (all elements of a tensor); None for types without constants."""
+    """`number` as a value of a type (all elements of a tensor); None where there is no such."""
     element = ty.element_type if isinstance(ty, TensorType) else ty
     if isinstance(element, IntegerType | IndexType):
         width = element.width.data if isinstance(element, IntegerType) else 64
@@ -102,11 +109,11 @@ def instead_of(op: Operation, index: int) -> SSAValue | None:
     if isinstance(op, scf.ForOp):
         return op.iter_args[index]
     for region in op.regions:
-        if len(region.blocks) == 1 and isinstance(end := region.block.last_op, Operation):
-            if index < len(end.operands) and end.operands[index].type == ty:
-                value = end.operands[index]
-                if not _inside(value, op):
-                    return value
+        end = region.block.last_op if len(region.blocks) == 1 else None
+        if end is not None and index < len(end.operands) and end.operands[index].type == ty:
+            value = end.operands[index]
+            if not _inside(value, op):
+                return value
     return next((v for v in op.operands if v.type == ty), None)
 
 
@@ -135,14 +142,6 @@ def visible_before(op: Operation, ty: Attribute) -> SSAValue | None:
         if at is None or at.has_trait(IsolatedFromAbove):
             return None
     return None
-
-
-def replaceable(op: Operation) -> bool:
-    """Whether values may be made to stand for all of the results of `op`, as far as types say."""
-    return all(
-        constant(r.type) is not None or instead_of(op, n) is not None or visible_before(op, r.type)
-        for n, r in enumerate(op.results)
-    )
 
 
 # Functions ----------------------------------------------------------------------------------------

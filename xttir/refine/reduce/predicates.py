@@ -12,14 +12,14 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xttir.diagnostics import Fault, InputError, Kind, Unsupported, XttirError
+from xttir.diagnostics import Fault, InputError, Kind, Unsupported
 from xttir.dialects import tt
 from xttir.frontends.mlir import parse_module
 from xttir.frontends.module_launch import (
@@ -33,7 +33,7 @@ from xttir.policy import RunPolicy
 from xttir.refine import inputs
 from xttir.refine.compare import compare
 from xttir.refine.outcome import run_case
-from xttir.refine.pipeline import TIMEOUT, PassFailed, apply
+from xttir.refine.pipeline import TIMEOUT, PassFailed, apply, split_pipeline
 from xttir.refine.stages import Stage, Validation, plain_text, validate
 from xttir.refine.world import Case
 
@@ -41,15 +41,19 @@ MAX_STEPS = 20_000
 """Iterations of loops after which a candidate counts as not ending."""
 
 
+CASES = (inputs.LIMIT, 8 * inputs.LIMIT, 32 * inputs.LIMIT)
+"""How many inputs are drawn, one number after the other, until a difference shows."""
+
+
 class Predicate(Protocol):
     """`examine` says what the module shows (raises `InputError` if nothing); `holds` whether a
-    candidate shows the same; `command` how a person sees it in the file."""
+    candidate shows the same; `command` how a person sees it in `file`, which holds `text`."""
 
     def examine(self, text: str) -> str: ...
 
     def holds(self, text: str) -> bool: ...
 
-    def command(self, file: str) -> str: ...
+    def command(self, file: str, text: str) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -67,14 +71,47 @@ class Arguments:
         names = {p.name for p in parameters(find_function(module, self.function))}
         return {k: v for k, v in self.given.items() if k in names}
 
+    def kept(self, text: str) -> Arguments:
+        """Those that the module `text` has parameters for."""
+        return replace(self, given=self.of(parse_module(text)))
+
+    def smaller(self) -> Iterator[Arguments]:
+        """Fewer programs, or one number closer to zero."""
+        for axis, count in enumerate(self.grid):
+            for fewer in dict.fromkeys(n for n in (1, 2, count // 2, count - 1) if 0 < n < count):
+                grid = tuple(fewer if k == axis else n for k, n in enumerate(self.grid))
+                yield replace(self, grid=grid)
+        for name, text in self.given.items():
+            if re.fullmatch(r"-?\d+", text):
+                value = int(text)
+                for n in dict.fromkeys((0, 1, 2, value // 2)):
+                    if abs(n) < abs(value):
+                        yield replace(self, given={**self.given, name: str(n)})
+
     def words(self) -> str:
         """As on the command line."""
         words = [f"--arg {k}={v}" for k, v in self.given.items()]
         if self.grid != (1, 1, 1):
-            words.append(f"--grid {','.join(map(str, self.grid))}")
+            x, y, z = self.grid
+            words.append(f"--grid {x}" if y == z == 1 else f"--grid {x},{y},{z}")
         if self.seed:
             words.append(f"--seed {self.seed}")
         return " ".join(words)
+
+
+def shrink_arguments(predicate: MeaningChanges | CheckFails, text: str) -> None:
+    """Make the user's arguments and the grid smaller, as long as the predicate holds for `text`."""
+    predicate.arguments = predicate.arguments.kept(text)
+    shrunk = True
+    while shrunk:
+        shrunk = False
+        before = predicate.arguments
+        for smaller in before.smaller():
+            predicate.arguments = smaller
+            if predicate.holds(text):
+                shrunk = True
+                break
+            predicate.arguments = before
 
 
 Transform = Callable[[str], Sequence[Stage]]
@@ -106,8 +143,13 @@ class MeaningChanges:
     """Values of scalars on which the difference shows, by parameter."""
 
     def examine(self, text: str) -> str:
-        result = self._validated(text, inputs.LIMIT)
-        found = result.findings
+        found, result = [], None
+        for limit in CASES:
+            result = self._validated(text, limit)
+            found = result.findings
+            if found or self.arguments.given:
+                break
+        assert result is not None
         if not found:
             reasons = [f"{n} inputs: {why}" for why, n in result.skipped.items()]
             reasons += [str(row.unsupported) for row in result.unsupported]
@@ -131,13 +173,18 @@ class MeaningChanges:
         except (InputError, Unsupported, PassFailed):
             return False
 
-    def command(self, file: str) -> str:
+    def command(self, file: str, text: str) -> str:
         words = ["xttir", "validate", file, "--passes", f"'{self.pipeline}'"]
-        return " ".join([*words, self.arguments.words()]).strip()
+        if self.arguments.given:
+            words.append(self.arguments.words())
+        else:
+            needed = next((n for n in CASES if self._validated(text, n).findings), CASES[-1])
+            words += [f"--inputs {needed}"] if needed != CASES[0] else []
+        return " ".join(words)
 
     def _validated(self, text: str, limit: int) -> Validation:
         stages = self.transform(text)
-        given = self._user_case(stages[0])
+        given = self.user_case(stages[0])
         cases = None if given is None else [given]
         kernel = self.arguments.function
         return validate(stages, cases, kernel=kernel, limit=limit, stop_at_first=True)
@@ -162,18 +209,19 @@ class MeaningChanges:
     def _case(self, module: ModuleOp, kernel: tt.FuncOp) -> Case:
         """The inputs for a candidate."""
         if self.arguments.given:
-            return user_case(module, self.arguments)
+            return given_case(module, self.arguments)
         generator = inputs.Generator(module, kernel)
         names = {p.name for p in generator.parameters}
         return generator.case({k: v for k, v in self.values.items() if k in names})
 
-    def _user_case(self, stage: Stage) -> Case | None:
+    def user_case(self, stage: Stage) -> Case | None:
+        """The inputs of the user's, None if there are none."""
         if not self.arguments.given:
             return None
-        return user_case(stage.module(), self.arguments)
+        return given_case(stage.module(), self.arguments)
 
 
-def user_case(module: ModuleOp, arguments: Arguments) -> Case:
+def given_case(module: ModuleOp, arguments: Arguments) -> Case:
     """The inputs that the user asks for, as far as the module has parameters for them."""
     described = describe(
         module,
@@ -212,7 +260,7 @@ class PassFails:
             return False
         return found is not None and _signature(found) == self.how
 
-    def command(self, file: str) -> str:
+    def command(self, file: str, text: str) -> str:
         return f"xttir validate {file} --passes '{self.pipeline}'"
 
     def _failure(self, text: str) -> PassFailed | None:
@@ -254,7 +302,7 @@ class CheckFails:
         except (InputError, Unsupported):
             return False
 
-    def command(self, file: str) -> str:
+    def command(self, file: str, text: str) -> str:
         return f"xttir run {file} {self.arguments.words()}".strip()
 
     def _faults(self, text: str) -> list[Fault]:
@@ -313,40 +361,40 @@ class CommandSucceeds:
                 process.wait()
                 return False
 
-    def command(self, file: str) -> str:
+    def command(self, file: str, text: str) -> str:
         return f"{' '.join(self.words)} {file}"
+
+
+def failing_pass(
+    text: str, pipeline: str, file: str = "", timeout: float = TIMEOUT
+) -> tuple[str, str] | None:
+    """(module, pipeline of one pass): the pass of `pipeline` that fails, and the module that it was
+    given; None if all of them run. Raises `InputError` where Triton rejects the module."""
+    try:
+        apply(text, pipeline, file, timeout=timeout)
+    except PassFailed as error:
+        passes = split_pipeline(pipeline)
+        return error.stages[-1].located, passes[len(error.stages) - 1]
+    return None
 
 
 def first_bad_pass(text: str, pipeline: str, predicate: MeaningChanges) -> tuple[str, str]:
     """(module, pipeline of one pass): the first pass of `pipeline` that changes the meaning, and
-    the module that it was given. Raises `InputError` when none does, `PassFailed` if one fails."""
+    the module that it was given. Raises `InputError` when none does."""
     stages = apply(text, pipeline).stages
-    given = predicate._user_case(stages[0])
-    result = validate(
-        stages, None if given is None else [given], kernel=predicate.arguments.function
-    )
-    row = result.first
-    if row is None:
-        raise InputError(f"no pass of `{pipeline}` changes the meaning, as far as inputs show")
-    finding = next(f for f in row.findings if f.difference.is_fault)
-    return stages[finding.base].text, _single(stages[row.index].pipeline)
+    given = predicate.user_case(stages[0])
+    cases = None if given is None else [given]
+    for limit in CASES:
+        result = validate(stages, cases, kernel=predicate.arguments.function, limit=limit)
+        row = result.first
+        if row is not None:
+            finding = next(f for f in row.findings if f.difference.is_fault)
+            return stages[finding.base].located, _single(stages[row.index].pipeline)
+        if given is not None:
+            break
+    raise InputError(f"no pass of `{pipeline}` changes the meaning, as far as inputs show")
 
 
 def _single(pipeline: str) -> str:
     whole = re.fullmatch(r"(?:builtin\.module|any)\((.*)\)", pipeline.strip(), re.DOTALL)
     return whole[1] if whole else pipeline
-
-
-__all__ = [
-    "Arguments",
-    "CheckFails",
-    "CommandSucceeds",
-    "MeaningChanges",
-    "PassFails",
-    "Predicate",
-    "Transform",
-    "XttirError",
-    "first_bad_pass",
-    "pipeline_transform",
-    "user_case",
-]

@@ -19,6 +19,7 @@ from xttir.dialects.syntax import verifier
 from xttir.frontends.mlir import parse_module
 from xttir.refine.reduce import shapes, structure
 from xttir.refine.reduce.build import (
+    droppable,
     inner_ops,
     module_text,
     op_count,
@@ -34,7 +35,7 @@ Progress = Callable[["Reduction"], None]
 TIME_LIMIT = 300.0
 """Seconds after which the search ends, unless it is told otherwise."""
 
-_SINGLE_STYLES = (Style.OPERAND, Style.EARLIER, Style.ZERO, Style.ONE, Style.ARGUMENT)
+_STYLES = (Style.OPERAND, Style.EARLIER, Style.ZERO, Style.ONE, Style.ARGUMENT)
 
 _STEPS: tuple[Callable[[ModuleOp], Iterator[Edit]], ...] = (
     structure.functions,
@@ -167,28 +168,28 @@ class _Search:
     def _sets(self) -> None:
         """Drop sets of ops, halves first, then ever smaller ones. Later ops first: what they use
         falls with them."""
-        size = max(1, len(inner_ops(self.module)) // 2)
+        size = max(1, len(droppable(self.module)) // 2)
         while size >= 1:
-            end = len(inner_ops(self.module))
+            end = len(droppable(self.module))
             while end > 0:
                 start = max(0, end - size)
-                self._try(drop(range(start, end)))
-                end = min(start, len(inner_ops(self.module)))
+                self._try(drop(droppable(self.module)[start:end]))
+                end = min(start, len(droppable(self.module)))
             size //= 2
 
     def _single_drops(self) -> None:
         """Drop single ops, with every kind of value for their results."""
-        position = len(inner_ops(self.module)) - 1
-        while position >= 0:
-            ops = inner_ops(self.module)
-            position = min(position, len(ops) - 1)
-            if position < 0:
+        at = len(droppable(self.module)) - 1
+        while at >= 0:
+            found = droppable(self.module)
+            at = min(at, len(found) - 1)
+            if at < 0:
                 return
-            styles = _SINGLE_STYLES if ops[position].results else _SINGLE_STYLES[:1]
+            styles = _STYLES if inner_ops(self.module)[found[at]].results else _STYLES[:1]
             for style in styles:
-                if self._try(drop([position], style)):
+                if self._try(drop([found[at]], style)):
                     break
-            position -= 1
+            at -= 1
 
     def _apply_all(self, step: Callable[[ModuleOp], Iterator[Edit]]) -> None:
         """Try every edit of a step; after a success, those of the new module that follow."""

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     TensorType,
 )
-from xdsl.ir import Attribute, Operation, ParametrizedAttribute
+from xdsl.ir import Attribute, Block, Operation, ParametrizedAttribute
 from xdsl.rewriter import Rewriter
 
 from xttir.dialects import arith, constants, tt
@@ -51,6 +51,11 @@ def smaller_dimensions(module: ModuleOp) -> Iterator[Edit]:
         for smaller in dict.fromkeys((1, 2, 4, 16, extent // 2)):
             if smaller < extent:
                 yield _resized(extent, smaller)
+
+
+def _blocks(op: Operation) -> Iterator[Block]:
+    for region in op.regions:
+        yield from region.blocks
 
 
 def _extents(ty: Attribute) -> tuple[int, ...]:

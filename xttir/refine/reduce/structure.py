@@ -6,6 +6,7 @@ Each generator looks at a module and gives edits for it, which apply to any clon
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from xdsl.dialects.builtin import (
@@ -16,7 +17,8 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     i32,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
+from xdsl.irdl import IRDLOperation, OptionalDef
 from xdsl.traits import IsTerminator
 
 from xttir.dialects import arith, scf, tt
@@ -297,24 +299,36 @@ def _without_initial(op: scf.WhileOp, k: int) -> bool:
 def optional_operands(module: ModuleOp) -> Iterator[Edit]:
     """Groups of operands that an op may do without: masks, values for masked lanes."""
     for n, op in enumerate(inner_ops(module)):
-        sizes = _segments(op)
-        for k, size in enumerate(sizes):
-            if not size or len(sizes) < 2:
-                continue
+        for k, (start, end) in enumerate(_groups(op)):
 
-            def edit(m: ModuleOp, n: int = n, k: int = k) -> bool:
+            def edit(
+                m: ModuleOp, n: int = n, k: int = k, start: int = start, end: int = end
+            ) -> bool:
                 op = inner_ops(m)[n]
                 sizes = list(_segments(op))
-                start = sum(sizes[:k])
-                op.operands = [
-                    v for at, v in enumerate(op.operands) if not start <= at < start + sizes[k]
-                ]
-                sizes[k] = 0
-                held = op.properties if _SEGMENTS in op.properties else op.attributes
-                held[_SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
+                op.operands = [v for at, v in enumerate(op.operands) if not start <= at < end]
+                if sizes:
+                    sizes[k] = 0
+                    held = op.properties if _SEGMENTS in op.properties else op.attributes
+                    held[_SEGMENTS] = DenseArrayBase.from_list(i32, sizes)
                 return True
 
-            yield edit
+            if start < end:
+                yield edit
+
+
+def _groups(op: Operation) -> list[tuple[int, int]]:
+    """Ranges of operands that may be left out (empty ones for those that may not)."""
+    sizes = _segments(op)
+    if sizes:
+        ends = list(itertools.accumulate(sizes))
+        return list(zip([0, *ends], ends, strict=False))
+    if not isinstance(op, IRDLOperation):
+        return []
+    definitions = [d for _, d in op.get_irdl_definition().operands]
+    if len(definitions) != len(op.operands):
+        return []
+    return [(n, n + isinstance(d, OptionalDef)) for n, d in enumerate(definitions)]
 
 
 def _segments(op: Operation) -> tuple[int, ...]:
@@ -369,8 +383,3 @@ def attributes(module: ModuleOp) -> Iterator[Edit]:
                     return True
 
                 yield plain
-
-
-def attribute_of(op: Operation, name: str) -> Attribute | None:
-    """An attribute or property by name."""
-    return op.properties.get(name, op.attributes.get(name))
