@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 import copy
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -192,43 +192,43 @@ def build_warp_specialize(
     partitions = [c.region(region) for region in holder.partition_regions]
 
     def run(m: Machine, frame: Frame) -> None:
-        agents = Agents(m)
-        serial = next(_serial)
-        at = m.positions()
-        assert m.barriers is not None
-        values = [frame[slot] for slot in captures]
-        results: list[Any] = []
-        main = _fork(m, AgentId("the default partition", serial))
-
-        def run_default() -> None:
-            results.extend(run_single_exit(main, default, list(frame)))
-
-        agents.add(main, run_default)
-        machines = [main]
+        bodies: list[Body] = [("the default partition", default, list(frame))]
         for number, region in enumerate(partitions):
-            machine = _fork(m, AgentId(f"partition {number}", serial))
-            machines.append(machine)
-            agents.add(machine, _partition(machine, region, frame, values))
-        agents.run()
-        for machine in machines:
-            m.clock.learn(machine.clock.publish(at), at)
-            m.tainted |= machine.tainted
-        for slot, value in zip(outs, results, strict=True):
+            inner: Frame = [None] * len(frame)
+            for slot, source in zip(region.entry.arguments, captures, strict=True):
+                inner[slot] = frame[source]
+            bodies.append((f"partition {number}", region, inner))
+        for slot, value in zip(outs, run_agents(m, bodies), strict=True):
             frame[slot] = value
 
     return run
 
 
-def _partition(
-    m: Machine, region: RegionPlan, frame: Frame, values: list[Any]
-) -> Callable[[], None]:
-    def body() -> None:
-        inner: Frame = [None] * len(frame)
-        for slot, value in zip(region.entry.arguments, values, strict=True):
-            inner[slot] = value
-        run_single_exit(m, region, inner)
+Body = tuple[str, RegionPlan, Frame]
+"""An agent's name, what it runs, and the frame it runs that in."""
 
-    return body
+
+def run_agents(m: Machine, bodies: Sequence[Body]) -> list[Any]:
+    """Run agents side by side to their end; gives what the first yields."""
+    agents = Agents(m)
+    serial = next(_serial)
+    at = m.positions()
+    assert m.barriers is not None
+    results: list[list[Any]] = [[] for _ in bodies]
+    machines: list[Machine] = []
+    for number, (name, region, frame) in enumerate(bodies):
+        machine = _fork(m, AgentId(name, serial))
+        machines.append(machine)
+
+        def body(k: int = number, n: Machine = machine, r: RegionPlan = region, f: Frame = frame):
+            results[k] = run_single_exit(n, r, f)
+
+        agents.add(machine, body)
+    agents.run()
+    for machine in machines:
+        m.clock.learn(machine.clock.publish(at), at)
+        m.tainted |= machine.tainted
+    return results[0]
 
 
 def _fork(m: Machine, name: AgentId) -> Machine:

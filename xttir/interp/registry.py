@@ -21,6 +21,7 @@ _LATER: dict[str, tuple[str, str]] = {
 _LATER_STEPS: dict[str, str] = {
     "ttg": "xttir.interp.ttg",
     "ttng": "xttir.interp.ttng",
+    "nvws": "xttir.interp.nvws",
     "ub": "xttir.interp.ub",
 }
 """Dialect -> module whose `register` adds the builders of its ops."""

@@ -64,7 +64,7 @@ def _load_into(c: Compiler, op: Any, names: Sequence[str], fetch: Fetch, target:
         def copy(m: Machine, args: Sequence[Any], barrier: MBarrier, at: Positions) -> None:
             if not phases.usable(m, op, barrier, at):
                 return
-            value = _with_shape(fetch(m, args[:-2]), shape)
+            value = with_shape(fetch(m, args[:-2]), shape)
             shared.store(m, op, args[-2], value, stamp=barrier.stamp())
             phases.complete_bytes(m, op, barrier, size, at)
 
@@ -81,11 +81,11 @@ def ctas_of(op: Operation) -> int:
     return 1 if parent is None else parent.attributes["ttg.num-ctas"].value.data  # pyright: ignore
 
 
-def _with_shape(value: Any, shape: tuple[int, ...]) -> Any:
+def with_shape(value: Any, shape: tuple[int, ...]) -> Any:
     """A block without (or with) the unit axes that `shape` lacks (or has)."""
     if type(value) is Tainted:
-        bad = _with_shape(value.bad, shape)
-        return Tainted(_with_shape(value.value, shape), bad, value.origin)
+        bad = with_shape(value.bad, shape)
+        return Tainted(with_shape(value.value, shape), bad, value.origin)
     if value.ndim - 1 == len(shape):
         return value
     if value.size == value.shape[0]:

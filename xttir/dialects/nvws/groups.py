@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from xdsl.dialects.builtin import DenseArrayBase, i32
-from xdsl.ir import Region
+from xdsl.ir import Attribute, Region
 from xdsl.irdl import (
     IRDLOperation,
     irdl_op_definition,
@@ -62,7 +62,13 @@ class WarpGroupOp(IRDLOperation):
             with parser.in_parens():
                 warps.append(parser.parse_integer(allow_boolean=False))
             regions.append(parser.parse_region())
+        types: list[Attribute] = []
+        if parser.parse_optional_punctuation("->"):
+            types = parser.parse_optional_comma_separated_list(
+                parser.Delimiter.PAREN, parser.parse_type
+            ) or [parser.parse_type()]
         return cls.create(
+            result_types=types,
             properties={"numWarps": DenseArrayBase.from_list(i32, warps)},
             attributes=dict(attributes.data) if attributes else {},
             regions=regions,
@@ -74,6 +80,13 @@ class WarpGroupOp(IRDLOperation):
         for i, (region, warps) in enumerate(zip(self.partition_regions, numbers, strict=True)):
             printer.print_string(f"\npartition{i} num_warps({warps}) ")
             printer.print_region(region, print_entry_block_args=False)
+        if self.results_:
+            printer.print_string(" -> ")
+            if len(self.results_) == 1:
+                printer.print_attribute(self.results_[0].type)
+                return
+            with printer.in_parens():
+                printer.print_list(self.result_types, printer.print_attribute)
 
 
 @irdl_op_definition
