@@ -67,7 +67,8 @@ _ORDER_FORMAT = "custom<MemSemantic>($sem) `,` custom<MemSyncScope>($scope) `,` 
 _CACHE_POLICIES = ("tt.cache_policy", "ttng.cache_policy")
 
 
-def _check_cache_policy(policy: Attribute | None) -> None:
+def check_cache_policy(policy: Attribute | None) -> None:
+    """Cache hints are those of Triton or of a target."""
     check(
         policy is None or policy.name in _CACHE_POLICIES,
         f"unsupported cache policy attribute {policy}",
@@ -153,7 +154,7 @@ class LoadOp(TTOp):
 
     def verify_(self) -> None:
         check(self.other is None or self.mask is not None, "`other` is given without a mask")
-        _check_cache_policy(self.cache_policy)
+        check_cache_policy(self.cache_policy)
 
 
 @irdl_op_definition
@@ -173,7 +174,7 @@ class StoreOp(TTOp):
     traits = traits_def(MemoryWriteEffect())
 
     def verify_(self) -> None:
-        _check_cache_policy(self.cache_policy)
+        check_cache_policy(self.cache_policy)
 
 
 @irdl_op_definition

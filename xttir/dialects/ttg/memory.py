@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, TensorType, UnitAttr, i32
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, UnitAttr, i32
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
@@ -32,22 +31,36 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryFreeEffect, MemoryReadEffect, MemoryWriteEffect, Pure
 
+from xttir.dialects.layouts.encodings import SharedMemorySpaceAttr
 from xttir.dialects.ods import (
     BOOL_ATTR,
     FALSE,
     I32_ATTR,
     Derived,
     bare_type,
+    element_type_of,
     enum_attr,
     keyword_directive,
     same_shape_i1,
 )
 from xttir.dialects.tt.enums import RMWOp
+from xttir.dialects.tt.memory import check_cache_policy
 from xttir.dialects.tt.traits import LayoutOp, check
-from xttir.dialects.tt.types import INT_TENSOR, PTR, TENSOR, pointee_type_of
+from xttir.dialects.tt.types import INT_TENSOR, PTR, TENSOR, is_ptr, pointee_type_of
 from xttir.dialects.tt.versions import CacheHints
+from xttir.dialects.ttg.memory_checks import (
+    check_alloc,
+    check_extent,
+    check_index,
+    check_indexed,
+    check_mutable,
+    check_rank,
+    check_reinterpret,
+    check_reshape,
+    check_subslice,
+    check_trans,
+)
 from xttir.dialects.ttg.types import (
-    I1_TENSOR,
     I32_ARRAY,
     MEMDESC,
     PTR_TENSOR,
@@ -75,28 +88,6 @@ class Offsets(CustomDirective):
         assert isinstance(values, DenseArrayBase)
         state.print_whitespace(printer)
         printer.print_string(", ".join(map(str, values.get_values())))
-
-
-def check_extent(source: Attribute, target: Attribute) -> None:
-    """`source` and `target`, tensors or memory descriptors, must hold the same elements."""
-    assert isinstance(source, TensorType | MemDescType)
-    assert isinstance(target, TensorType | MemDescType)
-    check(
-        source.element_type == target.element_type,
-        f"source element type {source.element_type} must match destination element type "
-        f"{target.element_type}",
-    )
-    check(
-        tuple(source.get_shape()) == tuple(target.get_shape()),
-        f"source shape {list(source.get_shape())} must match destination shape "
-        f"{list(target.get_shape())}",
-    )
-
-
-def check_mutable(type_: Attribute) -> None:
-    """The memory that `type_` describes must be one that may be stored to."""
-    assert isinstance(type_, MemDescType)
-    check(bool(type_.mutable_memory.data), "cannot store into immutable memory")
 
 
 @irdl_op_definition
@@ -143,6 +134,10 @@ class AsyncCopyGlobalToLocalOp(LayoutOp):
     custom_directives = (CacheHints, bare_type(MemDescType))
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_cache_policy(self.cache_policy)
+        check_mutable(self.result.type)
+
 
 @irdl_op_definition
 class LocalAllocOp(LayoutOp):
@@ -158,11 +153,13 @@ class LocalAllocOp(LayoutOp):
     def verify_(self) -> None:
         type_ = self.result.type
         assert isinstance(type_, MemDescType)
-        check(type_.shape == type_.alloc_shape, "result shape and its alloc shape must match")
-        if self.src is None:
-            check(bool(type_.mutable_memory.data), "uninitialized memory must be mutable")
-        else:
-            check_extent(self.src.type, type_)
+        check(
+            isinstance(type_.memory_space, SharedMemorySpaceAttr),
+            "should create a buffer of shared memory",
+        )
+        if self.src is not None:
+            check_rank(self.src.type, type_)
+        check_alloc(None if self.src is None else self.src.type, type_)
 
 
 @irdl_op_definition
@@ -190,9 +187,7 @@ class MemDescIndexOp(LayoutOp):
         source, result = self.src.type, self.result.type
         assert isinstance(source, MemDescType)
         assert isinstance(result, MemDescType)
-        shape, got = list(source.get_shape()[1:]), list(result.get_shape())
-        check(shape == got, f"result shape must be {shape}, but is {got}")
-        check(source.element_type == result.element_type, "element type must not change")
+        check_index(source, result)
 
 
 @irdl_op_definition
@@ -209,6 +204,12 @@ class MemDescSubsliceOp(LayoutOp):
     )
     traits = traits_def(Pure())
 
+    def verify_(self) -> None:
+        source, result = self.src.type, self.result.type
+        assert isinstance(source, MemDescType)
+        assert isinstance(result, MemDescType)
+        check_subslice(source, result, [int(i) for i in self.offsets.get_values()])
+
 
 @irdl_op_definition
 class MemDescTransOp(LayoutOp):
@@ -222,6 +223,12 @@ class MemDescTransOp(LayoutOp):
     assembly_format = VIEW
     traits = traits_def(Pure())
 
+    def verify_(self) -> None:
+        source, result = self.src.type, self.result.type
+        assert isinstance(source, MemDescType)
+        assert isinstance(result, MemDescType)
+        check_trans(source, result, [int(i) for i in self.order.get_values()])
+
 
 @irdl_op_definition
 class MemDescReshapeOp(LayoutOp):
@@ -233,6 +240,12 @@ class MemDescReshapeOp(LayoutOp):
     assembly_format = VIEW
     traits = traits_def(Pure())
 
+    def verify_(self) -> None:
+        source, result = self.src.type, self.result.type
+        assert isinstance(source, MemDescType)
+        assert isinstance(result, MemDescType)
+        check_reshape(source, result)
+
 
 @irdl_op_definition
 class MemDescReinterpretOp(LayoutOp):
@@ -243,6 +256,12 @@ class MemDescReinterpretOp(LayoutOp):
     result = result_def(MEMDESC)
     assembly_format = VIEW
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source, result = self.src.type, self.result.type
+        assert isinstance(source, MemDescType)
+        assert isinstance(result, MemDescType)
+        check_reinterpret(source, result)
 
 
 @irdl_op_definition
@@ -257,6 +276,7 @@ class LocalLoadOp(LayoutOp):
     traits = traits_def(MemoryReadEffect())
 
     def verify_(self) -> None:
+        check_rank(self.result.type, self.src.type)
         check_extent(self.src.type, self.result.type)
 
 
@@ -272,6 +292,7 @@ class LocalStoreOp(LayoutOp):
 
     def verify_(self) -> None:
         check_mutable(self.dst.type)
+        check_rank(self.src.type, self.dst.type)
         check_extent(self.src.type, self.dst.type)
 
 
@@ -292,6 +313,11 @@ class LocalGatherOp(LayoutOp):
     )
     traits = traits_def(MemoryReadEffect())
 
+    def verify_(self) -> None:
+        check_indexed(
+            self.src.type, self.indices.type, self.result.type, self.axis.value.data, "result"
+        )
+
 
 @irdl_op_definition
 class LocalScatterOp(LayoutOp):
@@ -310,6 +336,11 @@ class LocalScatterOp(LayoutOp):
     )
     traits = traits_def(MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_indexed(
+            self.dst.type, self.indices.type, self.values.type, self.axis.value.data, "values"
+        )
+
 
 @irdl_op_definition
 class LocalAtomicScatterRMWOp(LayoutOp):
@@ -318,11 +349,12 @@ class LocalAtomicScatterRMWOp(LayoutOp):
     name = "ttg.local_atomic_scatter_rmw"
     atomic_rmw_op = prop_def(enum_attr(RMWOp))
     dst = operand_def(MEMDESC)
-    values = operand_def(TENSOR)
+    T: ClassVar = VarConstraint("T", TENSOR)
+    values = operand_def(T)
     indices = operand_def(INT_TENSOR)
-    mask = opt_operand_def(I1_TENSOR)
+    mask = opt_operand_def(Derived("T", same_shape_i1, "mask type does not match values"))
     axis = prop_def(I32_ATTR)
-    result = result_def(TENSOR)
+    result = result_def(T)
     custom_directives = (keyword_directive(RMWOp),)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
@@ -330,6 +362,17 @@ class LocalAtomicScatterRMWOp(LayoutOp):
         " attr-dict `:` functional-type(operands, results)"
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_mutable(self.dst.type)
+        check(
+            not is_ptr(element_type_of(self.values.type)),
+            "values must have integer or floating element type",
+        )
+        check_rank(self.values.type, self.dst.type)
+        check_indexed(
+            self.dst.type, self.indices.type, self.values.type, self.axis.value.data, "values"
+        )
 
 
 @irdl_op_definition
