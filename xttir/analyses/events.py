@@ -16,7 +16,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -108,6 +108,36 @@ class Access(Event):
     """The lane loops until it reads a certain value; this is the read that saw it."""
     equal: bool = False
     """Lanes that write one place write one value to it."""
+    reduces: bool = False
+    """An atomic without a result (red)."""
+    operation: str = ""
+    """What a strong write to one word of up to 8 bytes does to its value, where that is a number:
+    "add" or "set", with `operand`; "keep": nothing. "": something else, or not known."""
+    operand: np.ndarray | None = None
+    """uint64 (n,) or (1,)."""
+    value: np.ndarray | None = None
+    """uint64 (n,) or (1,): for strong accesses to one word, its value before them, if known."""
+    leaves: Leaves | None = None
+    """For a spin: which values end the loop."""
+    origin: np.ndarray | None = None
+    """int32 per lane, for a spin: index in `Trace.events` of the atomic or strong read of whose
+    result it depends what ends the loop; -1: none. None: that is not known."""
+
+
+class Leaves(Protocol):
+    """Which values a loop that waits for memory ends on."""
+
+    def __call__(
+        self, lane: int, values: np.ndarray, results: np.ndarray | None
+    ) -> tuple[np.ndarray, bool] | None:
+        """bool by value: the loop of `lane` (launch number) ends when it reads this. `values`:
+        uint64 (m,); `results` the same, if there is an `origin`: what that one gave. Also whether
+        with some of the results the lane does not come to the loop. None: that cannot be said."""
+        ...
+
+    def registers(self, lanes: np.ndarray) -> list[np.ndarray]:
+        """What it depends on: rows by lane."""
+        ...
 
 
 # Asynchronous operations --------------------------------------------------------------------------
@@ -421,6 +451,8 @@ class Trace:
     assumptions: list[str] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     """Found on the way: out of bounds, reads of what nobody wrote, registers in flight, traps."""
+    spins: bool = False
+    """Some loop waits for memory: what strong writes do to values counts."""
     stores_of: Callable[[int], frozenset[int] | None] | None = None
     """For a load: the stores to shared and global memory that its value can reach, by way of
     registers. None: it may get anywhere. Lanes that execute such a store are in an event of it."""

@@ -24,6 +24,7 @@ from xttir.analyses.named_barriers import WARP
 from xttir.analyses.project import Blocks, View
 from xttir.analyses.races import Rows
 from xttir.analyses.records import Nature, Record
+from xttir.analyses.spins import Doubts
 from xttir.analyses.values import exchange
 
 NEVER = 2**31 - 1
@@ -33,8 +34,10 @@ NEVER = 2**31 - 1
 class Order(Barriers):
     """The pass. Call `run` once, then read `conflicts`, `certifier`, `lifetimes`, `meetings`."""
 
-    def __init__(self, blocks: Blocks, layout: Callable[[Blocks], Layout]):
-        super().__init__(blocks, layout)
+    def __init__(
+        self, blocks: Blocks, layout: Callable[[Blocks], Layout], doubts: Doubts | None = None
+    ):
+        super().__init__(blocks, layout, doubts)
         self._began: dict[tuple[int, int], np.ndarray] = {}
         """By chain and value of an operation of several warps: its clock, in time."""
         self._handlers: dict[type, Callable[[View, Any, Cast], None]] = {

@@ -238,6 +238,10 @@ def _describe(event: Event, trace: Trace) -> tuple[tuple[Any, ...], list[_Array]
                 _describe_footprint(footprint, head, arrays)
         elif entry.name == "completion":
             _describe_completion(value, head, arrays)
+        elif entry.name == "leaves":
+            arrays += [(False, a) for a in value.registers(event.lanes)] if value else []
+        elif entry.name in ("operation", "operand", "value", "origin") and not trace.spins:
+            continue
         elif isinstance(value, np.ndarray):
             if not (isinstance(event, ev.ProxyFence) and entry.name == "address"):
                 arrays.append((entry.name == "cta", value))

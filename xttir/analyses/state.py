@@ -21,6 +21,7 @@ from xttir.analyses.project import Blocks, View
 from xttir.analyses.races import Conflict, Rows, Sweep
 from xttir.analyses.records import Nature, Record
 from xttir.analyses.replay import Barrier, replay
+from xttir.analyses.spins import Doubts
 from xttir.analyses.values import ValueEdges
 from xttir.analyses.wording import Words
 
@@ -50,11 +51,13 @@ class MeetingFault:
 class State:
     """See `happens_before.Order`."""
 
-    def __init__(self, blocks: Blocks, layout: Callable[[Blocks], Layout]):
+    def __init__(
+        self, blocks: Blocks, layout: Callable[[Blocks], Layout], doubts: Doubts | None = None
+    ):
         self.blocks = blocks
         self.replayed = replay(blocks)
         self.met = meetings(blocks)
-        self.values = ValueEdges.find(blocks)
+        self.values = ValueEdges.find(blocks, doubts)
         self.classes = thread_classes(blocks, self.replayed, self.met, self.values)
         self.layout = layout(blocks)
         self.reps = self.classes.reps
@@ -189,7 +192,7 @@ def _levels(blocks: Blocks, values: ValueEdges, maps: Maps) -> Levels:
         proxies=Proxy.ASYNC in proxies,
         tensor_maps=maps.count if Proxy.TENSORMAP in proxies else -1,
         tensor_memory=tensor or ev.TensorAlloc in kinds,
-        values=values.doubtful,
+        values=values.doubtful or bool(values.spins.doubts.writes),
         fences=values.any
         and ev.Fence in kinds
         and (ev.NamedBarrier in kinds or ev.WarpSync in kinds),

@@ -18,6 +18,7 @@ import numpy as np
 from xttir.analyses import events as ev
 from xttir.analyses.events import Mode, Scope, Sem
 from xttir.analyses.project import Blocks, View
+from xttir.analyses.spins import Doubts, Line, Spins, Spot, Wait, Write
 
 if TYPE_CHECKING:
     from xttir.analyses.classes import Cast
@@ -32,15 +33,17 @@ WEAK = "weak"
 COUNTS = re.compile(r"(atom|red)\..*\.(add|inc|dec)\.")
 """Atomics that all count: who sees the last of them has seen all."""
 
-Spot = tuple[int, int]
-"""(trace index of the event, lane)."""
-
 
 @dataclass(slots=True)
 class ValueEdges:
-    """`edges`: for each observing (event, lane), the writer, and whether all schedules agree."""
+    """`edges`: for each observing (event, lane), the writer, and whether all schedules agree; None:
+    nothing depends on what it sees."""
 
-    edges: dict[Spot, tuple[Spot, bool]] = field(default_factory=dict)
+    edges: dict[Spot, tuple[Spot, bool | None]] = field(default_factory=dict)
+    spins: Spins = field(default_factory=lambda: Spins(Doubts()))
+    """Loops that wait, as far as it is understood what ends them: they have no edges."""
+    origins: set[Spot] = field(default_factory=set)
+    """Atomics on whose results such loops depend."""
     writers: set[int] = field(default_factory=set)
     """Trace indices of events that are observed."""
     doubtful: bool = False
@@ -53,11 +56,12 @@ class ValueEdges:
 
     @property
     def any(self) -> bool:
-        return bool(self.edges)
+        return bool(self.edges) or bool(self.spins.waits)
 
     @classmethod
-    def find(cls, blocks: Blocks) -> ValueEdges:
-        out = cls()
+    def find(cls, blocks: Blocks, doubts: Doubts | None = None) -> ValueEdges:
+        """`doubts`: what earlier passes could not prove of loops that wait."""
+        out = cls(spins=Spins(doubts or Doubts()))
         reads: list[tuple[int, View, ev.Access]] = []
         for at, view in enumerate(blocks.views):
             event = view.event
@@ -75,13 +79,15 @@ class ValueEdges:
         for _, view, event in reads:
             f = event.footprints[0]
             watched |= {(f.space, int(a)) for a in np.unique(view.rows(f.starts)) if a >= 0}
-        writes = _writes(blocks, watched)
-        for number, line in enumerate(writes.values()):
-            for own, write in enumerate(line):
-                out.indices[write[:2]] = (number, own + 1)
-        out.places = len(writes)
+        lines = _lines_of(blocks, watched)
+        for number, line in enumerate(lines.values()):
+            for own, write in enumerate(line.writes):
+                out.indices[write.spot] = (number, own + 1)
+        out.places = len(lines)
+        # Loops first: what they depend on needs no order of its own.
+        reads.sort(key=lambda r: not r[2].spins)
         for at, view, event in reads:
-            out._read(blocks, at, view, event, writes)
+            out._read(blocks, at, view, event, lines)
         return out
 
     def _read(
@@ -90,7 +96,7 @@ class ValueEdges:
         at: int,
         view: View,
         event: ev.Access,
-        writes: dict[tuple[ev.Space, int], list[tuple[int, int, bool, str]]],
+        lines: dict[tuple[ev.Space, int], Line],
     ) -> None:
         assert event.observed is not None
         n = len(view.lanes)
@@ -99,31 +105,44 @@ class ValueEdges:
         starts = np.broadcast_to(view.rows(f.starts)[:, :1], (n, 1))[:, 0]
         for row in np.flatnonzero(seen >= 0).tolist():
             lane = int(view.lanes[row])
-            line = writes.get((f.space, int(starts[row])), [])
+            line = lines.get((f.space, int(starts[row])))
             own = (view.index, lane)
-            # Lanes of one event go one after the other, in order.
-            candidates = [w for w in line if w[0] == int(seen[row]) and w[:2] < own]
-            if not candidates:
+            if line is None or own in self.origins:
                 continue
-            last = candidates[-1]
-            # A write by the reader itself, later, cannot be what it saw.
-            others = [w for w in line if not (w[1] == lane and w[:2] >= own)]
-            # What a thread wrote before all atomics is a start value: were it not ordered before
-            # them, that would be a race.
-            start = 1 if others and others[0][3] == WEAK else 0
-            atomics = all(w[2] for w in others[start:])
-            complete = bool(others) and others[-1][:2] == last[:2]
-            before = all(w[:2] < own for w in others)
-            if event.spins:
-                sure = (len(others) == 1 or (atomics and before)) and complete
-            else:
-                adds = all(COUNTS.match(w[3]) for w in others[start:])
-                sure = f.mode is Mode.RMW and atomics and adds and before and complete
-                if sure:
-                    self.tickets.add(at)
-            self.edges[own] = (last[:2], sure)
-            self.writers.add(last[0])
-            self.doubtful |= not sure
+            if event.spins and self.spins.add(own, view, event, line, lane + blocks.base, row):
+                origin = self.spins.waits[own].origin
+                if origin is not None:
+                    self.origins.add(origin)
+                self.writers |= {w.spot[0] for w in line.writes}
+                continue
+            # Lanes of one event go one after the other, in order.
+            candidates = [w for w in line.writes if w.spot[0] == int(seen[row]) and w.spot < own]
+            if candidates:
+                self._edge(at, event, own, candidates[-1], line.writes)
+
+    def _edge(self, at: int, event: ev.Access, own: Spot, last: Write, writes: list[Write]) -> None:
+        """A read that sees `last`."""
+        # A write by the reader itself, later, cannot be what it saw.
+        others = [w for w in writes if not (w.spot[1] == own[1] and w.spot >= own)]
+        # What a thread wrote before all atomics is a start value: were it not ordered before
+        # them, that would be a race.
+        start = 1 if others and others[0].text == WEAK else 0
+        atomics = all(w.atomic for w in others[start:])
+        complete = bool(others) and others[-1].spot == last.spot
+        before = all(w.spot < own for w in others)
+        sure: bool | None = False
+        if event.reduces:
+            # It passes on what came before it, and learns nothing itself.
+            sure = None
+        elif event.spins:
+            sure = len(others) - start == 1 and complete
+        elif event.footprints[0].mode is Mode.RMW and complete and atomics and before:
+            sure = all(COUNTS.match(w.text) for w in others[start:])
+            if sure:
+                self.tickets.add(at)
+        self.edges[own] = (last.spot, sure)
+        self.writers.add(last.spot[0])
+        self.doubtful |= sure is False
 
     # During the pass --------------------------------------------------------------------------
 
@@ -143,14 +162,32 @@ class ValueEdges:
         if event.observed is None:
             return
         for rep, lane in zip(cast.first.tolist(), _lanes(order, cast), strict=True):
+            wait = self.spins.waits.get((view.index, lane))
+            if wait is not None:
+                self._waited(order, event, rep, wait)
             edge = self.edges.get((view.index, lane))
             if edge is not None and edge[0][0] < view.index:
                 self._learn(order, event, rep, lane, *edge)
 
+    def _waited(self, order: State, event: ev.Access, rep: int, wait: Wait) -> None:
+        """The last read of a loop learns what it has waited for."""
+        sure, perhaps = self.spins.read(order, wait, rep, _scope(event))
+        number = self.indices.get(wait.line.writes[0].spot)
+        if number is not None:
+            chain, table = order.chains.place(number[0]), order.clocks.table
+            count = self.spins.place(order, wait)
+            table[order.clocks.own, rep, chain] = np.maximum(
+                table[order.clocks.own, rep, chain], count
+            )
+        for message, distance in sure:
+            self._take(order, event, rep, message, distance, True)
+        for message, distance in perhaps:
+            self._take(order, event, rep, message, distance, False)
+
     def _learn(
-        self, order: State, event: ev.Access, rep: int, lane: int, writer: Spot, sure: bool
+        self, order: State, event: ev.Access, rep: int, lane: int, writer: Spot, sure: bool | None
     ) -> None:
-        if writer not in self.sent:
+        if writer not in self.sent or sure is None:
             return
         clocks, levels = order.clocks, order.clocks.levels
         messages, scope = self.sent[writer]
@@ -165,6 +202,19 @@ class ValueEdges:
             levels_ = clocks.own if sure else np.array([levels.perhaps])
             table = clocks.table
             table[levels_, rep, chain] = np.maximum(table[levels_, rep, chain], place[1])
+        if sure and writer in self.spins.writes:
+            # That this one comes last is so in this schedule: who waits for the place must not
+            # count on it.
+            message = message.copy()
+            message[levels.happens] = 0
+        self._take(order, event, rep, message, distance, sure)
+
+    @staticmethod
+    def _take(
+        order: State, event: ev.Access, rep: int, message: np.ndarray, distance: int, sure: bool
+    ) -> None:
+        """A read learns a message, at once or at the next fence."""
+        clocks, levels = order.clocks, order.clocks.levels
         if not sure:
             only = np.zeros_like(message)
             only[levels.perhaps] = np.maximum(message[levels.perhaps], message[levels.visible])
@@ -185,11 +235,11 @@ class ValueEdges:
             if seen is not None and seen[0][0] == view.index:
                 self._learn(order, event, rep, lane, *seen)
             pick = np.array([rep])
-            messages = []
-            for distance in range(3):
-                release = event.sem in RELEASES
-                message = clocks.full(pick) if release else clocks.relaxed(pick, distance)
-                messages.append(message)
+            if event.sem in RELEASES:
+                messages = [clocks.full(pick)] * 3
+            else:
+                messages = [clocks.relaxed(pick, distance) for distance in range(3)]
+            self.spins.written(order, (view.index, lane), rep, messages, _scope(event))
             if seen is not None and event.footprints[0].mode is Mode.RMW:
                 earlier = self.sent.get(seen[0])
                 if earlier is not None:
@@ -214,15 +264,15 @@ def _lanes(order: State, cast: Cast) -> list[int]:
     return order.classes.lane[cast.first].tolist()
 
 
-def _writes(
+def _lines_of(
     blocks: Blocks, watched: set[tuple[ev.Space, int]]
-) -> dict[tuple[ev.Space, int], list[tuple[int, int, bool, str]]]:
-    """Writes to the watched places in trace order: (trace index, lane, atomic, instruction)."""
-    out: dict[tuple[ev.Space, int], list[tuple[int, int, bool, str]]] = {}
+) -> dict[tuple[ev.Space, int], Line]:
+    """Writes to the watched places in trace order."""
+    out: dict[tuple[ev.Space, int], Line] = {}
     addresses = {s: np.array(sorted(a for t, a in watched if t is s)) for s in ev.Space}
     for view in blocks.views:
         event = view.event
-        if not isinstance(event, ev.Access):
+        if not isinstance(event, ev.Access) or event.operation == "keep":
             continue
         for f in event.footprints:
             if f.mode is Mode.READ or not addresses[f.space].size:
@@ -233,10 +283,24 @@ def _writes(
                 continue
             text = blocks.trace.instructions[event.ins].text.lstrip()
             text = text.split(None, 1)[1] if text.startswith("@") else text
+            atomic = f.mode is Mode.RMW
+            if event.sem is Sem.WEAK and not atomic:
+                text = WEAK
             for row, piece in np.argwhere(hit).tolist():
                 key = (f.space, int(starts[row, piece]))
-                if event.sem is Sem.WEAK and f.mode is not Mode.RMW:
-                    text = WEAK
-                entry = (view.index, int(view.lanes[row]), f.mode is Mode.RMW, text)
-                out.setdefault(key, []).append(entry)
+                line = out.setdefault(key, Line(key, f.size, []))
+                line.size = max(line.size, f.size)
+                operand, before = _number(view, event.operand, row), _number(view, event.value, row)
+                known = event.operation if operand is not None and not f.may else ""
+                spot = (view.index, int(view.lanes[row]))
+                write = Write(spot, atomic, text, known, operand or 0, before)
+                line.writes.append(write)
+                line.at[spot] = write
     return out
+
+
+def _number(view: View, array: np.ndarray | None, row: int) -> int | None:
+    if array is None:
+        return None
+    rows = view.rows(array)
+    return int(rows[row if rows.shape[0] > 1 else 0])

@@ -22,6 +22,7 @@ from xttir.analyses.happens_before import Order
 from xttir.analyses.layout import Layout, lay_out
 from xttir.analyses.paths import Lines, explain_pair
 from xttir.analyses.project import Blocks, clusters, project
+from xttir.analyses.spins import Doubts
 from xttir.analyses.unused import Used
 from xttir.analyses.wording import Words
 from xttir.diagnostics import Fault, Policy, Verdict
@@ -109,15 +110,21 @@ def verify_trace(trace: Trace, *, strict: bool = False, pair: Lines | None = Non
 
 
 def _ordered(blocks: Blocks, layout: Callable[[Blocks], Layout]) -> Order:
-    """The pass over some blocks; once more where a load of which nothing depends took part in a
-    race, as it may have stood for other reads."""
+    """The pass over some blocks; once more where a loop that waits may end without what it seemed
+    to wait for, or where a load of which nothing depends took part in a race, as it may have stood
+    for other reads."""
     used = Used(blocks.trace, ((v.event.ins, v.lanes) for v in blocks.views), blocks.lanes)
     doubtful: frozenset[int] = frozenset()
+    doubts = Doubts()
     while True:
-        order = Order(blocks, layout)
+        order = Order(blocks, layout, doubts)
         for sweep in order.sweeps.values():
             sweep.used, sweep.doubtful = used, doubtful
         order.run()
+        unproved = order.values.spins.prove()
+        if unproved.writes:
+            doubts = doubts.with_(unproved)
+            continue
         vain = frozenset().union(*(sweep.vain for sweep in order.sweeps.values()))
         if vain <= doubtful:
             return order

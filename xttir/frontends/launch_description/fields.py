@@ -101,6 +101,11 @@ class Node:
             self.expected("a string")
         return self.value
 
+    def boolean(self) -> bool:
+        if not isinstance(self.value, bool):
+            self.expected("true or false")
+        return self.value
+
     def integer(self, low: int | None = None, high: int | None = None) -> int:
         value = self.value
         if isinstance(value, np.integer):

@@ -211,6 +211,7 @@ class LaunchDescription:
 
     `ref`: a torch expression per output, over the tensors before the launch. `smem_base`: the
     address that dynamic shared memory is aligned to (what the kernel assumes; swizzles need it).
+    `cooperative`: the grid has a barrier, whose address `%envreg1` and `%envreg2` hold.
     `file` and `text` are what it was read from, for messages.
     """
 
@@ -221,6 +222,7 @@ class LaunchDescription:
     cluster: tuple[int, int, int] = (1, 1, 1)
     dynamic_smem: int = 0
     smem_base: int = 1024
+    cooperative: bool = False
     tensors: Mapping[str, TensorSpec] = field(default_factory=dict)
     params: tuple[Param, ...] = ()
     ref: Mapping[str, str] = field(default_factory=dict)

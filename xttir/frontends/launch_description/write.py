@@ -41,6 +41,8 @@ def to_dict(
     data["dynamic_smem"] = d.dynamic_smem
     if d.smem_base != 1024:
         data["smem_base"] = d.smem_base
+    if d.cooperative:
+        data["cooperative"] = True
     data["tensors"] = {name: _tensor(spec, save) for name, spec in d.tensors.items()}
     data["params"] = [_param(p) for p in d.params]
     if d.ref:

@@ -14,7 +14,7 @@ import numpy as np
 from xttir.analyses.events import Access, Mode, Scope, Sem, Space
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Mem, Sink, meaning
-from xttir.interp.ptx.load_store import SCOPES, SEMS, Place, places, print_of
+from xttir.interp.ptx.load_store import SCOPES, SEMS, Place, number, places, print_of, waited
 from xttir.interp.ptx.overlay import stored
 from xttir.interp.ptx.values import Partial, partial, take
 from xttir.interp.ptx_scalar import decode, encode, width_of
@@ -161,7 +161,7 @@ def _at(step: ActualStep, place: Place, values: list[Any], form: Any) -> Any:
     before = memory.read(place.space, address, size, parts, block)
     flat = address if block is None else address + block.astype(np.int64) * (1 << 32)
     unknown = before is UNKNOWN or any(v.__class__ is not np.ndarray for v in values)
-    changed = None
+    changed, more = None, {}
     if unknown or (step.maybe and step.tracing):
         stored(step, place, size, parts, UNKNOWN)
         memory.write(place.space, address, size, parts, UNKNOWN, block)
@@ -176,8 +176,29 @@ def _at(step: ActualStep, place: Place, values: list[Any], form: Any) -> Any:
         if changed.any():
             memory.write(place.space, address, size, parts, partial(left, known), block)
         result = partial(seen, known)
-    _emit(step, place, lanes, address, block, flat, changed, size * parts, sem, scope)
+        if step.tracing and step.executor.plan.waits_for_memory and parts == 1 and known is True:
+            more = _change(operation, type_, arrays)
+            more["value"] = number(np.broadcast_to(seen, (n,)))
+    if step.tracing and parts == 1 and more.get("operation") == "keep":
+        more |= waited(step, lanes)
+    _emit(step, place, lanes, address, block, flat, changed, size * parts, sem, scope, more)
     return result
+
+
+def _change(operation: str, type_: str, operands: list[np.ndarray]) -> dict[str, Any]:
+    """What an atomic does to the number that is there."""
+    operand = number(operands[0])
+    if operand is None or operands[0].dtype.itemsize < 4:
+        return {}
+    if operation == "exch":
+        return {"operation": "set", "operand": operand}
+    if operation in ("add", "or", "xor") and not operand.any() and type_[0] != "f":
+        return {"operation": "keep"}
+    if operation == "cas" and (operands[0] == operands[1]).all():
+        return {"operation": "keep"}
+    if operation == "add" and type_ in ("u32", "s32", "u64", "s64"):
+        return {"operation": "add", "operand": operand}
+    return {}
 
 
 def _wide(value: np.ndarray, old: np.ndarray) -> np.ndarray:
@@ -205,6 +226,7 @@ def _emit(
     size: int,
     sem: Sem,
     scope: Scope,
+    more: dict[str, Any],
 ) -> None:
     if not isinstance(place.space, Space):
         return
@@ -235,5 +257,7 @@ def _emit(
             scope,
             observed,
             step.do.wait == "spin",
+            reduces=not step.ins.dst or isinstance(step.ins.dst[0], Sink),
+            **more,
         )
     )

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from xttir.interp.ptx import cfg
 from xttir.interp.ptx.instruction import Ins, Meaning, Operand, registers
 from xttir.interp.ptx.reader import Ending
 from xttir.interp.ptx.scalar import Closure
+
+if TYPE_CHECKING:
+    from xttir.interp.ptx.spins import Spin
 
 
 @dataclass(slots=True, eq=False)
@@ -31,6 +35,8 @@ class Do:
     wait: str = ""
     """try_wait and test_wait: "loop" or "peek"; a read or atomic: "spin" when its loop does nothing
     but read again."""
+    spin: Spin | None = None
+    """Of a read that a loop waits by, where it is understood what ends the loop."""
 
 
 @dataclass(slots=True, eq=False)

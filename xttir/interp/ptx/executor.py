@@ -31,6 +31,7 @@ from xttir.interp.ptx.geometry import Geometry
 from xttir.interp.ptx.group import Group, merge
 from xttir.interp.ptx.instruction import UNKNOWN, Ins
 from xttir.interp.ptx.launch_setup import Contents, lay_out
+from xttir.interp.ptx.leaving import Origins
 from xttir.interp.ptx.memory import (
     LaunchMemory,
 )
@@ -84,6 +85,7 @@ class Executor(Names):
         )
         self.contents = Contents(plan.kernel, launch, self.layout, self.memory, data)
         self.barriers = Barriers(self)
+        self.origins = Origins(self)
         self.state: dict[str, Any] = {}
         self.events: list[Event | None] = []
         self.next_event = 0
@@ -248,6 +250,8 @@ class Executor(Names):
             return self._wait(group, step)
         if step.gone:
             return self._gone(group, step)
+        if self.tracing and do.ins.index in self.plan.feeds:
+            self.origins.note(group, do, step.lanes)
         group.at += 1
         if self.schedule.interleaves:
             return self.schedule.after(group)

@@ -19,6 +19,8 @@ def without(event: Event, lanes: np.ndarray) -> Event | None:
         return event
     n = event.lanes.size
     for f in fields(event):
+        if f.name == "leaves":
+            continue
         value = getattr(event, f.name)
         if isinstance(value, np.ndarray):
             setattr(event, f.name, _rows(value, keep, n))

@@ -97,6 +97,11 @@ class Contents:
         self.tensors: dict[str, int] = {}
         self.constants: list[tuple[int, int]] = []
         self._tensors(data)
+        self.workspace = 0
+        """Address of what cooperative groups keep of a grid: its size, 4 bytes on its barrier."""
+        if launch.cooperative:
+            zeros = np.zeros(16, np.uint8)
+            self.workspace = memory.add_tensor("barrier of the grid", 16, KNOWN, zeros)
         self._variables()
         self._parameters()
 

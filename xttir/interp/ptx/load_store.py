@@ -14,6 +14,7 @@ from xttir.analyses.events import Access, Footprint, Mode, Scope, Sem, Space
 from xttir.diagnostics import Kind
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Mem, Reg, Symbol, Vec, meaning
+from xttir.interp.ptx.leaving import Leaving
 from xttir.interp.ptx.memory import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -256,7 +257,7 @@ def load(step: ActualStep) -> None:
             value = read_back(step.group.way, place, lanes, form.size, form.parts, value)
         values.append(value)
         if isinstance(place.space, Space) and form.space != "const":
-            _emit_load(step, place, form)
+            _emit_load(step, place, form, value)
     value = values[0] if found[0].rows is None else _together(step, found, values)
     step.put(step.ins.dst[0], value, form.signed)
 
@@ -270,13 +271,16 @@ def _looked_up(step: ActualStep, operand: Mem) -> bool:
     return True
 
 
-def _emit_load(step: ActualStep, place: Place, form: Form) -> None:
+def _emit_load(step: ActualStep, place: Place, form: Form, value: Any) -> None:
     lanes = _lanes(step, place)
-    observed = None
+    observed, more = None, {}
     if form.sem is not Sem.WEAK and step.tracing:
         observed = step.executor.memory.observe(
             place.space, place.address, place.block, form.total, None, lanes.size
         )
+        more = waited(step, lanes) if form.parts == 1 else {}
+        if step.executor.plan.waits_for_memory and form.parts == 1:
+            more["value"] = number(value)
     step.emit(
         Access(
             step.ins.index,
@@ -286,8 +290,25 @@ def _emit_load(step: ActualStep, place: Place, form: Form) -> None:
             form.scope,
             observed,
             step.do.wait == "spin",
+            **more,
         )
     )
+
+
+def waited(step: ActualStep, lanes: np.ndarray) -> dict[str, Any]:
+    """For an access that a loop waits by: what ends the loop."""
+    spin = step.do.spin
+    if spin is None or step.group.way is not None:
+        return {}
+    origin = step.executor.origins.of(spin.origin, lanes)
+    return {"leaves": Leaving(step.executor, step.group, step.do), "origin": origin}
+
+
+def number(value: Any) -> np.ndarray | None:
+    """A value of one word as uint64 (n,) or (1,), if it is known in all lanes."""
+    if value.__class__ is not np.ndarray or value.ndim > 1:
+        return None
+    return value.astype(np.uint64)
 
 
 def _together(step: ActualStep, found: list[Place], values: list[Any]) -> Any:
@@ -314,9 +335,27 @@ def store(step: ActualStep) -> None:
         if step.maybe and step.tracing:
             stored(step, place, form.size, form.parts, mine)
             mine = UNKNOWN
+        more = {}
+        if step.tracing and isinstance(place.space, Space):
+            more = _change(step, place, form, mine)
         write(step, place, form.size, form.parts, mine, form.sem is Sem.WEAK)
         if isinstance(place.space, Space):
-            _emit_store(step, place, form, step.tracing and _equal(place, mine, form.total))
+            _emit_store(step, place, form, step.tracing and _equal(place, mine, form.total), more)
+
+
+def _change(step: ActualStep, place: Place, form: Form, value: Any) -> dict[str, Any]:
+    """What a store of a number does to the one that is there."""
+    if not step.executor.plan.waits_for_memory or form.parts > 1 or step.maybe:
+        return {}
+    operand = number(value)
+    if operand is None:
+        return {}
+    if form.sem is Sem.WEAK:
+        return {"operation": "set", "operand": operand}
+    memory = step.executor.memory
+    with memory.silent():
+        before = memory.read(place.space, place.address, form.size, 1, place.block)
+    return {"operation": "set", "operand": operand, "value": number(before)}
 
 
 def _equal(place: Place, value: Any, size: int) -> bool:
@@ -338,7 +377,9 @@ def _equal(place: Place, value: Any, size: int) -> bool:
     return bool((alike & (step == 0))[near].all())
 
 
-def _emit_store(step: ActualStep, place: Place, form: Form, equal: bool) -> None:
+def _emit_store(
+    step: ActualStep, place: Place, form: Form, equal: bool, more: dict[str, Any]
+) -> None:
     if step.tracing:
         strong = form.sem is not Sem.WEAK
         step.executor.memory.written(
@@ -356,6 +397,7 @@ def _emit_store(step: ActualStep, place: Place, form: Form, equal: bool) -> None
             form.sem,
             form.scope,
             equal=equal,
+            **more,
         )
     )
 

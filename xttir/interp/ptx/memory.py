@@ -8,7 +8,8 @@ second array of the same size, all zeros (and so not backed by memory) until som
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -540,7 +541,7 @@ class LaunchMemory:
         address = np.broadcast_to(address, (n,))
         rows = None if cta is None else np.broadcast_to(cta, (n,))
         out = np.full(n, -1, np.int32)
-        with _silent(self):
+        with self.silent():
             places = self.locate(space, address, size, rows)
         for region, offset, which in places:
             word = offset >> 2
@@ -570,7 +571,7 @@ class LaunchMemory:
         """A write of `size` bytes stands there now: strong and event `index`, or weak (None)."""
         if index is None and not self._has_writers(space):
             return
-        with _silent(self):
+        with self.silent():
             places = self.locate(space, address, size, cta)
         for region, offset, which in places:
             if region.writer is None:
@@ -581,24 +582,20 @@ class LaunchMemory:
             for k in range(max(1, size // 4)):
                 region.writer[word + k] = 0 if index is None else index + 1
 
+    @contextlib.contextmanager
+    def silent(self) -> Iterator[None]:
+        """No reports: the access itself makes them."""
+        report = self.report
+        self.report = lambda *args, **more: None
+        try:
+            yield
+        finally:
+            self.report = report
+
     def _has_writers(self, space: Space | str) -> bool:
         if space == Space.GLOBAL:
             return any(region.writer is not None for region in self.tensors)
         return self._row_region(space).writer is not None
-
-
-class _silent:
-    """No reports: the access itself has made them."""
-
-    def __init__(self, memory: LaunchMemory):
-        self.memory = memory
-
-    def __enter__(self) -> None:
-        self.report = self.memory.report
-        self.memory.report = lambda *args, **more: None
-
-    def __exit__(self, *args: object) -> None:
-        self.memory.report = self.report
 
 
 def _raise(kind: Kind, message: str, *args: Any, **more: Any) -> None:

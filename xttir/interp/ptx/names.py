@@ -66,6 +66,15 @@ class Names:
         }
         if name in sizes:
             return np.array([sizes[name]], np.uint32)
+        if name in ("envreg1", "envreg2"):
+            if not self.launch.cooperative:
+                raise Unsupported(
+                    f"special register %{name} (the grid's barrier) in a launch that is not "
+                    "cooperative",
+                    hint='the launch description needs `"cooperative": true`',
+                )
+            half = self.contents.workspace >> (32 if name == "envreg1" else 0) & 0xFFFFFFFF
+            return np.array([half], np.uint32)
         if name in ("smid", "gridid", "pm0", "pm1", "pm2", "pm3", "current_graph_exec"):
             if self.tracing:
                 return UNKNOWN

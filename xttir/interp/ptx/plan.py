@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xttir.analyses.events import Source
 from xttir.diagnostics import Location, Unsupported
-from xttir.interp.ptx import cfg, scalar, waits
+from xttir.interp.ptx import cfg, scalar, spins, waits
 from xttir.interp.ptx import families as families
 from xttir.interp.ptx.code import Block, Do, Run, killed, used
 from xttir.interp.ptx.instruction import (
@@ -38,9 +38,16 @@ class Plan:
         self.containers = [scalar.container(kind) for kind in kernel.kinds]
         self.obstacles: dict[int, str] = {}
         """Branches that cannot be taken both ways, and why (see `unknown`)."""
+        self.idle: dict[int, Block] = {}
+        """Branches in loops that wait, which say only how long a round takes or when to give up;
+        and where they go if not."""
+        self.feeds: set[int] = set()
+        """Indices of the atomics and strong reads that decide when a loop that waits ends."""
+        self.waits_for_memory = False
         self._joins: list[int] | None = None
         self._compile()
         waits.classify(self)
+        spins.classify(self)
 
     # Blocks ---------------------------------------------------------------------------------------
 

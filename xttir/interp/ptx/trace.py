@@ -43,6 +43,7 @@ def _trace(executor: Executor) -> Trace:
         buffers=[(r.name, r.base, r.size) for r in executor.memory.tensors],
         assumptions=list(executor.assumptions),
         faults=list(executor.faults.values()),
+        spins=plan.waits_for_memory,
         stores_of=Uses(plan),
     )
 
@@ -58,6 +59,8 @@ def _compact(events: list[Any]) -> list[Any]:
     for event in out:
         if isinstance(event, Access) and event.observed is not None:
             event.observed = place[event.observed]
+            if event.origin is not None:
+                event.origin = place[event.origin]
     return out
 
 

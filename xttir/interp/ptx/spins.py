@@ -1,0 +1,271 @@
+"""Loops that do nothing but read memory until they see something. Found in the plan.
+
+In such a loop every round is like the one before unless memory changes: it may go on to read, to
+pass what it read to its own block, and to change registers that only say how long to sleep. What
+decides that it ends is traced back to where its registers come from (`leaving` evaluates it).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from xttir.interp.ptx import cfg
+from xttir.interp.ptx.code import Block, Do, Run, slots_of, used
+from xttir.interp.ptx.instruction import Ins, Reg, Special, Symbol, registers
+
+if TYPE_CHECKING:
+    from xttir.interp.ptx.plan import Plan
+
+_STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "acq_rel"))
+_HARMLESS = frozenset(
+    ("membar", "fence", "activemask", "barrier.sync", "bar.warp.sync", "shfl", "vote", "elect")
+)
+"""What a loop that waits may do besides: it tells others nothing."""
+_CLOCKS = ("clock", "globaltimer")
+_PLAIN = frozenset(("ld", "ldu", "cvta", "mapa", "isspacep", "getctarank"))
+"""Beside scalar instructions, what gives the same values in every schedule of a program without
+races."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Spin:
+    """A read that a loop waits by. `head`: of the loop. `origin`: index of the one atomic or strong
+    read whose result decides together with this one when the loop ends; -1: none."""
+
+    head: Block
+    origin: int
+    slots: int
+    """Registers that decide, bits."""
+
+
+def classify(plan: Plan) -> None:
+    """Find the loops, and mark their reads and heads."""
+    origins = _Origins(plan)
+    for head, blocks in plan.loop_blocks.items():
+        _loop(plan, head, blocks, origins)
+
+
+def _loop(plan: Plan, head: int, blocks: list[int], origins: _Origins) -> None:
+    found = _round(plan, blocks)
+    if found is None or not found.reads or found.loads - found.stores:
+        return
+    reads, stores, written = found.reads, found.stores, found.written
+    changing = written & plan.live_bits[head] | _clocks(plan, blocks)
+    if changing and not _idle(plan, blocks, changing):
+        return
+    plan.waits_for_memory = True
+    block = plan.blocks[head]
+    block.spin = frozenset(blocks)
+    block.spin_on = "global" if stores else "memory"
+    block.spin_instructions = frozenset(found.instructions)
+    for do in reads:
+        do.wait = "spin"
+    if len(reads) == 1 and not stores:
+        deciding = _deciding(plan, blocks) & ~written
+        origin = origins.of(deciding)
+        spin = None
+        if origin is not None:
+            spin = reads[0].spin = Spin(block, origin, deciding)
+            if origin >= 0:
+                plan.feeds.add(origin)
+        peeled = _peeled(plan, block, reads[0])
+        if peeled is not None:
+            peeled.spin = spin
+
+
+@dataclass(slots=True)
+class _Round:
+    """What a round of a loop does. `written`: registers, bits; `stores`, `loads`: places in shared
+    memory."""
+
+    reads: list[Do] = field(default_factory=list)
+    stores: set[Any] = field(default_factory=set)
+    loads: set[Any] = field(default_factory=set)
+    written: int = 0
+    instructions: set[int] = field(default_factory=set)
+
+
+def _round(plan: Plan, blocks: list[int]) -> _Round | None:
+    """None: others could notice it."""
+    out = _Round()
+    addresses: dict[int, tuple[str, int]] = {}
+    for item, ins in _instructions(plan, blocks):
+        out.written |= slots_of(ins.dst)
+        if ins.name == "mov" and isinstance(ins.src[0], Symbol):
+            for reg in registers(ins.dst):
+                addresses[reg.slot] = (ins.src[0].name, ins.src[0].offset)
+        if not isinstance(item, Do):
+            continue
+        out.instructions.add(ins.index)
+        if _polls(ins):
+            out.reads.append(item)
+        elif ins.name in ("ld", "st") and _shared(ins):
+            (out.loads if ins.name == "ld" else out.stores).add(_place(ins.src[0], addresses))
+        elif ins.name not in _HARMLESS:
+            return None
+    return out
+
+
+def _instructions(plan: Plan, blocks: Iterable[int]) -> Iterable[tuple[Run | Do, Ins]]:
+    for number in blocks:
+        for item in plan.blocks[number].code:
+            for ins in [item.ins] if isinstance(item, Do) else item.instructions:
+                yield item, ins
+
+
+def _deciding(plan: Plan, blocks: list[int]) -> int:
+    """Registers on which anything depends that a round computes or decides, bits."""
+    slots = 0
+    for item, ins in _instructions(plan, blocks):
+        if isinstance(item, Run):
+            slots |= used(ins)
+    for number in blocks:
+        guard = plan.blocks[number].ending.guard
+        slots |= 0 if guard is None else 1 << guard.slot
+    return slots
+
+
+def _idle(plan: Plan, blocks: list[int], changing: int) -> bool:
+    """Whether registers that differ between rounds decide nothing but how long a round takes: not
+    what is read, nor when the loop ends, nor what is left behind."""
+    inside = set(blocks)
+    changing = _spread(plan, blocks, changing)
+    for item, ins in _instructions(plan, blocks):
+        if isinstance(item, Do) and used(ins) & changing:
+            return False
+    idle: dict[int, Block] = {}
+    for number in blocks:
+        block = plan.blocks[number]
+        leaving = [t for t in block.targets if t.number not in inside and not _traps(plan, t)]
+        if any(target.live_bits & changing for target in leaving):
+            return False
+        guard = block.ending.guard
+        if guard is not None and changing >> guard.slot & 1:
+            if leaving:
+                return False
+            idle[number] = next(t for t in block.targets if t.number in inside)
+    plan.idle |= idle
+    return True
+
+
+def _spread(plan: Plan, blocks: list[int], changing: int) -> int:
+    """All registers that depend on those, by what is computed from them and by branches."""
+    inside = set(blocks)
+    before = -1
+    while changing != before:
+        before = changing
+        for _, ins in _instructions(plan, blocks):
+            if used(ins) & changing:
+                changing |= slots_of(ins.dst)
+        for number in blocks:
+            guard = plan.blocks[number].ending.guard
+            if guard is not None and changing >> guard.slot & 1:
+                for _, ins in _instructions(plan, _arms(plan, number, inside)):
+                    changing |= slots_of(ins.dst)
+    return changing
+
+
+def _clocks(plan: Plan, blocks: list[int]) -> int:
+    """Registers that a round reads clocks into, bits."""
+    slots = 0
+    for _, ins in _instructions(plan, blocks):
+        if any(isinstance(s, Special) and s.name.startswith(_CLOCKS) for s in ins.src):
+            slots |= slots_of(ins.dst)
+    return slots
+
+
+def _arms(plan: Plan, number: int, inside: set[int]) -> set[int]:
+    """Blocks of a loop that are entered or not by what a branch decides."""
+    return cfg.between(plan.graph, number, plan.join_of(plan.blocks[number])) & inside
+
+
+def _traps(plan: Plan, block: Block) -> bool:
+    """Whether a block ends the program as a failure: a wait that took too long."""
+    return any(isinstance(item, Do) and item.ins.name == "trap" for item in block.code)
+
+
+def _place(operand: Any, addresses: dict[int, tuple[str, int]]) -> Any:
+    """An address that can be compared: a variable and an offset, or a register and an offset."""
+    base = operand.base
+    if isinstance(base, Symbol):
+        return base.name, base.offset + operand.offset
+    if isinstance(base, Reg) and base.slot in addresses:
+        name, offset = addresses[base.slot]
+        return name, offset + operand.offset
+    return base, operand.offset
+
+
+def _shared(ins: Ins) -> bool:
+    return any(m.startswith("shared") for m in ins.modifiers)
+
+
+def _polls(ins: Ins) -> bool:
+    if ins.name == "atom":
+        return True
+    return _strong(ins)
+
+
+def _strong(ins: Ins) -> bool:
+    return ins.name == "ld" and bool(_STRONG & set(ins.modifiers))
+
+
+def _peeled(plan: Plan, head: Block, read: Do) -> Do | None:
+    """A first read before the loop, as loop rotation leaves it: the same instruction, and where it
+    does not lead into the loop, it leads where the loop ends."""
+    exits = {
+        target.number
+        for number in head.spin
+        for target in plan.blocks[number].targets
+        if target.number not in head.spin
+    }
+    found = None
+    for block in plan.blocks:
+        if block.number in head.spin or head not in block.targets or len(exits) != 1:
+            continue
+        if {t.number for t in block.targets} - {head.number} != exits:
+            continue
+        for n, item in enumerate(block.code):
+            if not isinstance(item, Do) or any(isinstance(i, Do) for i in block.code[n + 1 :]):
+                continue
+            mine, theirs = item.ins, read.ins
+            if (mine.name, mine.modifiers, mine.src) == (theirs.name, theirs.modifiers, theirs.src):
+                item.wait = "spin"
+                head.peeled[block.number] = frozenset((mine.index,))
+                found = item
+    return found
+
+
+class _Origins:
+    """Where the values of registers come from, over all of a kernel."""
+
+    def __init__(self, plan: Plan):
+        self.plan = plan
+        self.writers: dict[int, list[Ins]] | None = None
+
+    def of(self, slots: int) -> int | None:
+        """The one atomic or strong read that registers depend on: its index; -1: none. None: there
+        are several, or something else that may differ between schedules."""
+        if self.writers is None:
+            self.writers = {}
+            for raw in self.plan.raw:
+                for ins in raw.instructions:
+                    for slot in cfg.members(slots_of(ins.dst)):
+                        self.writers.setdefault(slot, []).append(ins)
+        found = -1
+        seen = 0
+        work = list(cfg.members(slots))
+        while work:
+            slot = work.pop()
+            if seen >> slot & 1:
+                continue
+            seen |= 1 << slot
+            for ins in self.writers.get(slot, ()):
+                if (ins.name == "atom" or _strong(ins)) and found in (-1, ins.index):
+                    found = ins.index
+                elif self.plan.is_scalar(ins) or (ins.name in _PLAIN and not _strong(ins)):
+                    work += cfg.members(used(ins))
+                else:
+                    return None
+        return found
