@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import StringAttr, UnitAttr
+from xdsl.dialects.builtin import BFloat16Type, Float16Type, StringAttr, TensorType, UnitAttr
 from xdsl.irdl import (
     ParsePropInAttrDict,
     irdl_op_definition,
@@ -16,10 +16,11 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from xttir.dialects.layouts.inference import check_fp4
 from xttir.dialects.ods import BOOL_ATTR, I32_ATTR
-from xttir.dialects.tt.traits import LayoutOp, SameElementType, SameShape
+from xttir.dialects.tt.traits import LayoutOp, SameElementType, SameShape, check
 from xttir.dialects.tt.types import ANY_TYPE, FLOAT_TENSOR, TENSOR
-from xttir.dialects.ttg.types import I8_TENSOR, TYPE_OR_MEMDESC, VIEW
+from xttir.dialects.ttg.types import I8_TENSOR, TYPE_OR_MEMDESC, VIEW, MemDescType
 
 
 @irdl_op_definition
@@ -34,6 +35,12 @@ class InlineAsmOp(LayoutOp):
     result = var_result_def(ANY_TYPE)
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$asm_string attr-dict ($args^)? `:` functional-type($args, $result)"
+
+    def verify_(self) -> None:
+        check(
+            not self.pure.value.data or not any(isinstance(v.type, MemDescType) for v in self.args),
+            "assembly with memory descriptor operands must be impure",
+        )
 
 
 @irdl_op_definition
@@ -60,3 +67,17 @@ class Fp4ToFpOp(LayoutOp):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = VIEW
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source, result, axis = self.src.type, self.result.type, self.axis.value.data
+        assert isinstance(source, TensorType)
+        assert isinstance(result, TensorType)
+        check(
+            isinstance(result.element_type, Float16Type | BFloat16Type),
+            f"only bf16 or f16 is supported for now, got {result.element_type}",
+        )
+        rank = source.get_num_dims()
+        check(0 <= axis < rank, f"axis {axis} out of range for rank {rank}")
+        want = tuple(size * 2 if i == axis else size for i, size in enumerate(source.get_shape()))
+        check(tuple(result.get_shape()) == want, f"result must have shape {list(want)}")
+        check_fp4(source, axis, result)

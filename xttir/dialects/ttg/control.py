@@ -32,6 +32,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
+from xttir.dialects.layouts.placement import warps_at
 from xttir.dialects.tt.traits import LayoutOp, check
 from xttir.dialects.ttg.types import I32_ARRAY, I32_TYPED, INDUCTION
 
@@ -123,6 +124,28 @@ class WarpSpecializeOp(LayoutOp):
             len(op.partition_regions) == len(self.partition_num_warps),
             f"has {len(op.partition_regions)} partitions but "
             f"{len(self.partition_num_warps)} numbers of warps",
+        )
+        for i, warps in enumerate(self.partition_num_warps.get_values()):
+            check(
+                warps > 0 and int(warps) & (int(warps) - 1) == 0,
+                f"partition #{i} number of warps ({warps}) must be a power of 2",
+            )
+        starts = self.warp_group_start_ids
+        check(
+            starts is None or len(starts) == len(self.partition_num_warps),
+            "has another number of warp group start IDs than of partitions",
+        )
+        parent = self.parent_op()
+        while parent is not None:
+            check(
+                parent.name != self.name,
+                "cannot be nested inside another `ttg.warp_specialize` op",
+            )
+            parent = parent.parent_op()
+        around = warps_at(self)
+        check(
+            around is None or around % 4 == 0,
+            "warp-specialized kernels requires num_warps to be a multiple of 4",
         )
 
     @classmethod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i1, i32
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     AttrSizedResultSegments,
@@ -34,11 +34,27 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
+from xttir.dialects.layouts.encodings import TensorMemoryEncodingAttr
 from xttir.dialects.ods import BOOL_ATTR, FALSE, I32_ATTR, enum_attr, keyword_directive
 from xttir.dialects.tt.enums import InputPrecision, ScaleDotElemType
-from xttir.dialects.tt.traits import LayoutOp
+from xttir.dialects.tt.traits import LayoutOp, check
 from xttir.dialects.tt.types import FP_INT_TENSOR, TENSOR
 from xttir.dialects.ttg import MEMDESC, TENSOR_OR_MEMDESC, AsyncTokenType
+from xttir.dialects.ttg.memory_checks import check_alloc, check_extent, check_mutable
+from xttir.dialects.ttg.types import MemDescType
+from xttir.dialects.ttng.barrier_checks import check_completion, check_tcgen05
+from xttir.dialects.ttng.mma_checks import (
+    check_barriers,
+    check_mma,
+    check_mma_scaled,
+    check_register_rank,
+    check_tmem_copy,
+    check_tmem_reduction,
+    check_tmem_subslice,
+    check_warp_group_dot,
+    is_tensor_memory,
+)
+from xttir.dialects.ttng.packed import check_packed
 from xttir.dialects.ttng.sync import BarriersAndPreds
 from xttir.dialects.ttng.types import (
     PACKED_OPERAND,
@@ -93,6 +109,12 @@ class PackedArithOp(LayoutOp):
     )
     traits = traits_def(Pure())
 
+    def verify_(self) -> None:
+        result = self.result.type
+        assert isinstance(result, TensorType)
+        operands = [v.type for v in self.args_ if isinstance(v.type, TensorType)]
+        check_packed(PackedArithOpKind.of(self.op_kind), operands, result)
+
 
 @irdl_op_definition
 class WarpGroupDotOp(LayoutOp):
@@ -119,6 +141,15 @@ class WarpGroupDotOp(LayoutOp):
         "$a `,` $b `,` $c (`,` $use_c^)? attr-dict `:` type($a) `*` type($b) `->` type($d)"
     )
     traits = traits_def(MemoryReadEffect())
+
+    def verify_(self) -> None:
+        check_warp_group_dot(
+            self,
+            self.a.type,
+            self.b.type,
+            self.d.type,
+            self.max_num_imprecise_acc.value.data,
+        )
 
 
 @irdl_op_definition
@@ -163,6 +194,13 @@ class WarpGroupDotWaitOp(LayoutOp):
         printer.print_string(" : ")
         printer.print_list(self.operand_types, printer.print_attribute)
 
+    def verify_(self) -> None:
+        check(bool(self.inputs), "expected to be waiting on at least one dependency")
+        check(
+            tuple(self.operand_types) == tuple(self.result_types),
+            "the types of the results must be those of the operands",
+        )
+
 
 @irdl_op_definition
 class TCGen5MMAOp(LayoutOp):
@@ -190,6 +228,11 @@ class TCGen5MMAOp(LayoutOp):
         " `:` type($a) `,` type($b) `,` type($d) (`,` type($barriers)^)?"
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_tcgen05(self)
+        check_barriers(self, self.is_async is not None, [v.type for v in self.barriers])
+        check_mma(self, self.a.type, self.b.type, self.d.type, self.two_ctas is not None)
 
 
 @irdl_op_definition
@@ -225,6 +268,18 @@ class TCGen5MMAScaledOp(LayoutOp):
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_tcgen05(self)
+        check_barriers(self, self.is_async is not None, [v.type for v in self.barriers])
+        check_mma_scaled(
+            self,
+            self.a.type,
+            self.b.type,
+            self.d.type,
+            (self.a_scale.type, self.b_scale.type),
+            (ScaleDotElemType.of(self.a_type), ScaleDotElemType.of(self.b_type)),
+        )
+
 
 @irdl_op_definition
 class TCGen5CommitOp(LayoutOp):
@@ -241,6 +296,11 @@ class TCGen5CommitOp(LayoutOp):
     )
     traits = traits_def(MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_tcgen05(self)
+        check(len(self.descs) <= 4, f"expected 0 to 4 descriptors, got {len(self.descs)}")
+        check_completion(self, self.barrier.type)
+
 
 @irdl_op_definition
 class TMEMWaitOp(LayoutOp):
@@ -251,6 +311,9 @@ class TMEMWaitOp(LayoutOp):
     custom_directives = (keyword_directive(TMEMWaitKind),)
     assembly_format = "custom<TMEMWaitKind>($kind) attr-dict"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_tcgen05(self)
 
 
 @irdl_op_definition
@@ -274,6 +337,25 @@ class TMEMLoadOp(LayoutOp):
     )
     traits = traits_def(MemoryReadEffect())
 
+    def verify_(self) -> None:
+        check_tcgen05(self)
+        source = self.src.type
+        assert isinstance(source, MemDescType)
+        check(
+            isinstance(source.encoding, TensorMemoryEncodingAttr),
+            "source must be a tensor memory buffer with a tensor memory encoding",
+        )
+        check_register_rank(self.result.type)
+        check_tmem_reduction(
+            self,
+            source,
+            self.result.type,
+            self.red is not None,
+            self.red_op,
+            {"abs": self.abs, "NaN": self.nan},
+        )
+        check_extent(source, self.result.type)
+
 
 @irdl_op_definition
 class TMEMStoreOp(LayoutOp):
@@ -292,6 +374,15 @@ class TMEMStoreOp(LayoutOp):
     )
     traits = traits_def(MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_tcgen05(self)
+        target = self.dst.type
+        assert isinstance(target, MemDescType)
+        check(is_tensor_memory(target.encoding), "should use tensor memory encoding")
+        check_mutable(target)
+        check_register_rank(self.src.type)
+        check_extent(self.src.type, target)
+
 
 @irdl_op_definition
 class TMEMAllocOp(LayoutOp):
@@ -302,6 +393,15 @@ class TMEMAllocOp(LayoutOp):
     result = result_def(MEMDESC)
     token = opt_result_def(AsyncTokenType())
     assembly_format = "($src^)? attr-dict `:` functional-type(operands, results)"
+
+    def verify_(self) -> None:
+        check_tcgen05(self)
+        type_ = self.result.type
+        assert isinstance(type_, MemDescType)
+        check(is_tensor_memory(type_.encoding), "should use tensor memory encoding")
+        if self.src is not None:
+            check_register_rank(self.src.type)
+        check_alloc(None if self.src is None else self.src.type, type_)
 
 
 @irdl_op_definition
@@ -317,6 +417,12 @@ class TMEMSubSliceOp(LayoutOp):
     assembly_format = "$src attr-dict `:` type($src) `->` type($result)"
     traits = traits_def(Pure())
 
+    def verify_(self) -> None:
+        check_tcgen05(self)
+        check_tmem_subslice(
+            self.src.type, self.result.type, self.offset.value.data, self.dim.value.data
+        )
+
 
 @irdl_op_definition
 class TMEMCopyOp(LayoutOp):
@@ -327,3 +433,7 @@ class TMEMCopyOp(LayoutOp):
     dst = operand_def(MEMDESC)
     assembly_format = "$src `,` $dst attr-dict `:` type(operands)"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_tcgen05(self)
+        check_tmem_copy(self.src.type, self.dst.type)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import IntegerAttr, UnitAttr, i1, i32
+from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i1, i32, i64
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
@@ -29,9 +29,20 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from xttir.dialects.ods import BOOL_ATTR, FALSE, I32_ATTR, enum_attr, keyword_directive
 from xttir.dialects.tt.enums import ProgramIDDim
-from xttir.dialects.tt.traits import LayoutOp
+from xttir.dialects.tt.traits import LayoutOp, check
 from xttir.dialects.tt.types import TENSOR
 from xttir.dialects.ttg import I32_TYPED, MEMDESC
+from xttir.dialects.ttng.barrier_checks import (
+    check_barrier,
+    check_clc_result,
+    check_cluster,
+    check_completion,
+    check_count,
+    check_from_cta,
+    check_in_kernel,
+    check_multicast,
+    check_not_specialized,
+)
 from xttir.dialects.ttng.types import I128
 
 
@@ -86,6 +97,9 @@ class FenceMBarrierInitReleaseClusterOp(LayoutOp):
     assembly_format = "attr-dict"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_cluster(self)
+
 
 @irdl_op_definition
 class ClusterBarrierOp(LayoutOp):
@@ -97,6 +111,10 @@ class ClusterBarrierOp(LayoutOp):
     assembly_format = "attr-dict"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_cluster(self)
+        check_in_kernel(self)
+
 
 @irdl_op_definition
 class CLCTryCancelSyncOp(LayoutOp):
@@ -105,6 +123,15 @@ class CLCTryCancelSyncOp(LayoutOp):
     name = "ttng.clc_try_cancel_sync"
     response = result_def(TENSOR)
     assembly_format = "attr-dict `:` type($response)"
+
+    def verify_(self) -> None:
+        type_ = self.response.type
+        check(
+            isinstance(type_, TensorType)
+            and type_.get_shape() == (2,)
+            and type_.element_type == i64,
+            "response must be a tensor of 2 i64",
+        )
 
 
 @irdl_op_definition
@@ -117,6 +144,10 @@ class CLCTryCancelOp(LayoutOp):
     assembly_format = "$result `,` $mbarrier attr-dict `:` type($result) `,` type($mbarrier)"
     traits = traits_def(MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_clc_result(self.result.type)
+        check_completion(self, self.mbarrier.type)
+
 
 @irdl_op_definition
 class CLCLoadResultOp(LayoutOp):
@@ -127,6 +158,9 @@ class CLCLoadResultOp(LayoutOp):
     clc_result = result_def(I128)
     assembly_format = "$src attr-dict `:` type($src) `->` type($clc_result)"
     traits = traits_def(MemoryReadEffect())
+
+    def verify_(self) -> None:
+        check_clc_result(self.src.type)
 
 
 @irdl_op_definition
@@ -166,6 +200,11 @@ class InitBarrierOp(LayoutOp):
     assembly_format = "$alloc `,` $count attr-dict `:` type($alloc)"
     traits = traits_def(MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_barrier(self, self.alloc.type)
+        check_count(self.count)
+        check_not_specialized(self, self.alloc.type)
+
 
 @irdl_op_definition
 class InvalBarrierOp(LayoutOp):
@@ -175,6 +214,9 @@ class InvalBarrierOp(LayoutOp):
     alloc = operand_def(MEMDESC)
     assembly_format = "$alloc attr-dict `:` type($alloc)"
     traits = traits_def(MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_barrier(self, self.alloc.type)
 
 
 @irdl_op_definition
@@ -189,6 +231,10 @@ class BarrierExpectOp(LayoutOp):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$alloc `,` $size attr-dict `,` $pred `:` type($alloc)"
     traits = traits_def(MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_barrier(self, self.alloc.type)
+        check_from_cta(self, self.alloc.type, self.from_cta)
 
 
 @irdl_op_definition
@@ -207,6 +253,9 @@ class WaitBarrierOp(LayoutOp):
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_barrier(self, self.alloc.type)
+
 
 @irdl_op_definition
 class ArriveBarrierOp(LayoutOp):
@@ -223,6 +272,14 @@ class ArriveBarrierOp(LayoutOp):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$alloc `,` $count (`,` $pred^)? attr-dict `:` type($alloc)"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_barrier(self, self.alloc.type)
+        check_count(self.count)
+        multicast = 0 if self.multicast_cta is None else self.multicast_cta.value.data
+        if multicast:
+            check_multicast(self, self.alloc.type, multicast, self.from_cta)
+        check_from_cta(self, self.alloc.type, self.from_cta)
 
 
 @irdl_op_definition

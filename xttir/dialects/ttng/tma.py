@@ -28,10 +28,23 @@ from xttir.dialects.ods import (
     segment_sizes,
 )
 from xttir.dialects.tt.enums import DescriptorReduceKind
-from xttir.dialects.tt.traits import LayoutOp
+from xttir.dialects.tt.memory import check_cache_policy
+from xttir.dialects.tt.traits import LayoutOp, check
 from xttir.dialects.tt.types import PTR, TENSOR, TENSOR_DESC
 from xttir.dialects.tt.versions import CacheHints
 from xttir.dialects.ttg.types import I32_TENSOR, MEMDESC
+from xttir.dialects.ttng.tma_checks import (
+    check_async_store,
+    check_coordinates,
+    check_multicast,
+    check_not_fp4_padded,
+    check_reduce_kind,
+    check_tma_block,
+    check_tma_load,
+    check_tma_rows,
+    check_tma_store,
+    description,
+)
 from xttir.dialects.ttng.types import ANY_TENSOR_DESC
 
 
@@ -47,6 +60,9 @@ class AsyncSharedStoreOp(LayoutOp):
         "$src `,` $dst `,` $mbarrier attr-dict `:` type($src) `->` type($dst) `,` type($mbarrier)"
     )
     traits = traits_def(MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_async_store(self, self.src.type, self.dst.type, self.mbarrier.type)
 
 
 @irdl_op_definition
@@ -71,6 +87,14 @@ class AsyncTMACopyGlobalToLocalOp(LayoutOp):
     custom_directives = (CacheHints,)
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_coordinates(self.desc.type, len(self.coord), len(self.offsets))
+        check_tma_block(self.desc.type, self.result.type)
+        check_tma_load(self, self.desc.type, self.barrier.type, self.result.type)
+        check_cache_policy(self.cache_policy)
+        if self.multicast is not None:
+            check_multicast(self.result.type)
+
 
 @irdl_op_definition
 class AsyncTMACopyLocalToGlobalOp(LayoutOp):
@@ -84,6 +108,11 @@ class AsyncTMACopyLocalToGlobalOp(LayoutOp):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc `[` $coord `]` $src attr-dict `:` type($desc) `,` type($src)"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_coordinates(self.desc.type, len(self.coord))
+        check_tma_block(self.desc.type, self.src.type)
+        check_tma_store(self.desc.type, self.src.type)
 
 
 @irdl_op_definition
@@ -101,6 +130,14 @@ class AsyncTMAReduceOp(LayoutOp):
         " attr-dict `:` type($desc) `,` type($src)"
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_coordinates(self.desc.type, len(self.coord))
+        check_tma_block(self.desc.type, self.src.type)
+        check_tma_store(self.desc.type, self.src.type)
+        check_reduce_kind(
+            DescriptorReduceKind.of(self.kind), description(self.desc.type).element_type
+        )
 
 
 @irdl_op_definition
@@ -123,6 +160,13 @@ class AsyncTMAGatherOp(LayoutOp):
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+    def verify_(self) -> None:
+        check_tma_load(self, self.desc.type, self.barrier.type, self.result.type)
+        check_not_fp4_padded(self.result.type)
+        if self.multicast is not None:
+            check_multicast(self.result.type)
+        check_tma_rows(self.desc.type, self.result.type, self.x_offsets.type)
+
 
 @irdl_op_definition
 class AsyncTMAScatterOp(LayoutOp):
@@ -137,6 +181,10 @@ class AsyncTMAScatterOp(LayoutOp):
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$desc `[` $x_offsets `,` $y_offset `]` $src attr-dict `:` type(operands)"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_tma_store(self.desc.type, self.src.type)
+        check_tma_rows(self.desc.type, self.src.type, self.x_offsets.type)
 
 
 @irdl_op_definition
@@ -218,6 +266,24 @@ class TensormapCreateOp(LayoutOp):
         printer.print_op_attributes(shown | self.attributes)
         printer.print_string(" : ")
         printer.print_function_type(self.operand_types, self.result_types)
+
+    def verify_(self) -> None:
+        rank = len(self.box_dim)
+        check(len(self.global_dim) == rank, f"rank mismatch for global dim; expected {rank}")
+        check(
+            len(self.global_stride) + 1 == rank,
+            f"rank mismatch for global stride; expected {rank - 1}",
+        )
+        check(
+            len(self.element_stride) == rank, f"rank mismatch for element stride; expected {rank}"
+        )
+        for name, attr, most in (
+            ("elem_type", self.elem_type, 15),
+            ("interleave_layout", self.interleave_layout, 2),
+            ("swizzle_mode", self.swizzle_mode, 3),
+            ("fill_mode", self.fill_mode, 1),
+        ):
+            check(0 <= attr.value.data <= most, f"{name} must be between 0 and {most}")
 
 
 @irdl_op_definition

@@ -10,6 +10,7 @@ from xdsl.ir import Attribute, ParametrizedAttribute, TypeAttribute
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
 
 from xttir.dialects.layouts.structs import StructAttr
 from xttir.dialects.ods import Check, OdsEnum
@@ -46,6 +47,11 @@ class TensorDescIm2ColType(ParametrizedAttribute, TypeAttribute):
 
     def print_parameters(self, printer: Printer) -> None:
         self.block.print_parameters(printer)
+
+    def verify(self) -> None:
+        rank = len(self.block.get_shape())
+        if rank != 2:
+            raise VerifyException(f"im2col descriptors need a shape of rank 2, got rank {rank}")
 
 
 @irdl_attr_definition
