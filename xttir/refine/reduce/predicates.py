@@ -373,8 +373,8 @@ def failing_pass(
     try:
         apply(text, pipeline, file, timeout=timeout)
     except PassFailed as error:
-        passes = split_pipeline(pipeline)
-        return error.stages[-1].located, passes[len(error.stages) - 1]
+        passes, done = split_pipeline(pipeline), len(error.stages) - 1
+        return (error.stages[-1].located if done else text), passes[done]
     return None
 
 
@@ -389,7 +389,8 @@ def first_bad_pass(text: str, pipeline: str, predicate: MeaningChanges) -> tuple
         row = result.first
         if row is not None:
             finding = next(f for f in row.findings if f.difference.is_fault)
-            return stages[finding.base].located, _single(stages[row.index].pipeline)
+            given_text = stages[finding.base].located if finding.base else text
+            return given_text, _single(stages[row.index].pipeline)
         if given is not None:
             break
     raise InputError(f"no pass of `{pipeline}` changes the meaning, as far as inputs show")

@@ -99,8 +99,8 @@ class _Search:
         if not self.interesting(text):
             raise InputError("the module does not show what is to be kept")
         self.seen.add(text)
-        self._choose_tidying()
         try:
+            self._choose_tidying()
             self._to_the_end()
             self.state.complete = True
         except _OutOfTime:
