@@ -74,7 +74,7 @@ def _table(table: str, wanted: str, seconds: float) -> Any:
         for operation in [op for op in compare.TABLE if op not in before and wanted in op]:
             for case in compare.TABLE[operation]():
                 try:
-                    case.run()
+                    compare.run(case)
                 except Exception as error:
                     print(f"{operation} {case.name}: {type(error).__name__}: {error}",
                           file=sys.stderr)  # fmt: skip

@@ -41,6 +41,9 @@ GENERAL, SHAPED = 0, 1
 """Levels of facts: of every launch that the contract describes; order and multiples that hold in
 this launch, and may be an accident of it."""
 
+FEW = 4
+"""Sizes up to which one that nothing explains may be a constant of the kernel."""
+
 INT32_MAX = (1 << 31) - 1
 
 
@@ -53,14 +56,16 @@ class TensorFacts:
     strides: tuple[Term, ...]
     length: Term
     argument: TensorArg | None = None
+    bounded: bool = True
+    """Whether it is known how long the tensor is, so that bounds can be asked about."""
 
 
 @dataclass(eq=False)
 class Contract:
     """See the module's docstring.
 
-    `parameters`: tiles and descriptors for the kernel's parameters. `below`: what the integers in
-    a tensor are less than. `overlapping`: pairs of tensors that share memory in a way that is not
+    `parameters`: tiles and descriptors for the kernel's parameters. `below` and `above`: bounds of
+    the integers in a tensor (`measured`: those of a launch), each with its words. `overlapping`: pairs of tensors that share memory in a way that is not
     modelled. `text`: the contract, for people. `values`: the launch's own numbers. `guessed`:
     symbols of which the launch does not say what determines them.
     """
@@ -72,9 +77,11 @@ class Contract:
     scalars: dict[str, Term] = field(default_factory=dict)
     data: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
     below: dict[str, list[tuple[Term, str]]] = field(default_factory=dict)
+    above: dict[str, list[tuple[Term, str]]] = field(default_factory=dict)
     overlapping: set[frozenset[str]] = field(default_factory=set)
     launch: Launch | None = None
     values: dict[Symbol, int] = field(default_factory=dict)
+    measured: bool = False
     guessed: set[Symbol] = field(default_factory=set)
     text: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -184,6 +191,8 @@ class _FromLaunch:
             return as_term(value)
         symbol = self._symbol(name, value, INT32_MAX)
         c.guessed.add(symbol)
+        if value <= FEW and value not in self.launch.grid:
+            c.fact(f"{name} == {value}", equal(term_of(symbol), value), SHAPED)
         self.sizes.append((name, term_of(symbol), value))
         return term_of(symbol)
 
@@ -383,11 +392,13 @@ class _FromLaunch:
         values = view(tensor)
         low, high = int(values.min()), int(values.max())
         c = self.contract
+        c.measured = True
         if low >= 0:
-            c.below.setdefault(name, []).append((as_term(0), "low"))
+            text = f"values of {name} are at least 0"
+            c.above.setdefault(name, []).append((as_term(0), text))
         above = sorted((v, n, t) for n, t, v in _distinct(self.sizes) if v > high and v > 1)
         for _, n, t in above[:1]:
-            c.below.setdefault(name, []).append((t, n))
+            c.below.setdefault(name, []).append((t, f"values of {name} are less than {n}"))
 
 
 def _limits(ty: IntegerType) -> tuple[int, int]:
@@ -408,15 +419,14 @@ def _resemble(size: str, block: str) -> int:
 
 def data_facts(contract: Contract, atoms: dict[Opaque, str]) -> list[Fact]:
     """Facts about the loaded integers `atoms` (each with the tensor it comes from)."""
+    level = SHAPED if contract.measured else GENERAL
     out: list[Fact] = []
     for atom, name in atoms.items():
-        for bound, what in contract.below.get(name, []):
-            value = term_of(atom)
-            if what == "low":
-                out.append(Fact(f"values of {name} are at least 0", at_most(0, value), SHAPED))
-            else:
-                text = f"values of {name} are less than {what}"
-                out.append(Fact(text, less(value, bound), SHAPED))
+        value = term_of(atom)
+        for bound, text in contract.below.get(name, []):
+            out.append(Fact(text, less(value, bound), level))
+        for bound, text in contract.above.get(name, []):
+            out.append(Fact(text, at_most(bound, value), level))
     return out
 
 

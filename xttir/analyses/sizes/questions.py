@@ -14,7 +14,7 @@ from typing import Any
 
 from xttir.analyses.sizes.contract import Contract, data_facts
 from xttir.analyses.sizes.evaluate import Access
-from xttir.analyses.sizes.solver import Answer, Budget, Fact, decide
+from xttir.analyses.sizes.solver import Answer, Budget, Fact, glance, reason
 from xttir.analyses.sizes.terms import (
     Atom,
     Cond,
@@ -95,7 +95,7 @@ def questions(
                     yield Question(Kind.INT_OVERFLOW, (access,), bad, _obligation_text(o))
     for access in accesses:
         tensor = contract.tensors.get(access.base)
-        if access.kind == "none" or tensor is None:
+        if access.kind == "none" or tensor is None or not tensor.bounded:
             continue
         out = either(less(access.offset, 0), at_most(tensor.length, access.offset))
         bad = (access.guard, out, *inside)
@@ -169,21 +169,40 @@ def ask(
     """Ask all questions. What is proved leaves only the facts that it used."""
     findings = Findings()
     settled: set[tuple[Any, ...]] = set()
+    hard: list[tuple[Question, list[Fact]]] = []
+
+    def take(question: Question, answer: Answer) -> None:
+        if answer.impossible:
+            findings.used += [f for f in answer.used if f not in findings.used]
+        else:
+            why = _refused(contract, question) or _why(question, answer)
+            findings.open.append(Finding(question, answer, why))
+
     for question in questions(contract, accesses, pids):
         kind = str(question.kind)
         findings.asked[kind] = findings.asked.get(kind, 0) + 1
-        key = tuple(question.bad)
-        if key in settled:
+        if question.bad in settled:
             continue
-        settled.add(key)
-        why = _refused(contract, question)
+        settled.add(question.bad)
         facts = [*contract.facts, *data_facts(contract, loaded(question.bad, loads))]
-        answer = decide(question.bad, relevant(question.bad, facts), budget, contract.values)
-        if answer.impossible:
-            findings.used += [f for f in answer.used if f not in findings.used]
-            continue
-        findings.open.append(Finding(question, answer, why or _why(question, answer)))
+        facts = relevant(question.bad, facts)
+        answer = glance(question.bad, facts, contract.values, min(1.0, budget.left()))
+        if answer is not None:
+            take(question, answer)
+        else:
+            hard.append((question, facts))
+    # What is left shares the time: most questions need little, and leave it to the others.
+    hard.sort(key=lambda h: _RANK[h[0].kind])
+    for n, (question, facts) in enumerate(hard):
+        share = 3 * budget.left() / (len(hard) - n)
+        take(question, reason(question.bad, facts, min(MOST_SECONDS, share, budget.left())))
     return findings
+
+
+MOST_SECONDS = 8.0
+"""Time for one question."""
+
+_RANK = {Kind.OUT_OF_BOUNDS: 0, Kind.RACE: 1, Kind.INT_OVERFLOW: 2}
 
 
 def relevant(conditions: tuple[Cond, ...], facts: list[Fact]) -> list[Fact]:

@@ -276,28 +276,42 @@ def decide(
 ) -> Answer:
     """Can all `conditions` hold, given `facts`? The answer uses general facts where they do.
 
-    `own`: numbers of a launch that satisfies the facts. What goes wrong for them, or for small
-    ones, is found sooner than proofs end, and is looked for first.
+    `own`: numbers of a launch that satisfies the facts.
     """
+    found = glance(conditions, facts, own, min(limit, budget.left()))
+    return found or reason(conditions, facts, min(limit, budget.left()))
+
+
+def glance(
+    conditions: Sequence[Cond], facts: Sequence[Fact], own: dict[Symbol, int], limit: float
+) -> Answer | None:
+    """The answer, if it is found at once: the bounds of what is asked forbid it, or the launch's
+    own numbers allow it."""
     if any(c is False for c in conditions):
         return Answer(True)
     general = [f for f in facts if f.level == 0]
-    answer = _decide(conditions, general, min(limit, budget.left()), False)
+    answer = _decide(conditions, general, limit, False)
     if answer.impossible:
         return answer
-    answer = decide_for(conditions, facts, own, min(limit / 4, budget.left()))
-    if answer.model is not None:
-        return answer
-    answer = _decide(conditions, general, min(limit, budget.left()))
+    answer = decide_for(conditions, facts, own, limit)
+    return answer if answer.model is not None else None
+
+
+def reason(conditions: Sequence[Cond], facts: Sequence[Fact], seconds: float) -> Answer:
+    """The answer for every size."""
+    end = time.monotonic() + seconds
+    general = [f for f in facts if f.level == 0]
+    narrow = len(general) < len(facts)
+    answer = _decide(conditions, general, seconds * (0.5 if narrow else 0.8))
     if answer.impossible:
         return answer
-    if len(general) < len(facts):
-        answer = _decide(conditions, facts, min(limit, budget.left()))
+    if narrow:
+        answer = _decide(conditions, facts, (end - time.monotonic()) * 0.8)
         if answer.impossible:
             return answer
     if answer.model is None:
         bounded = (*conditions, *small(conditions, facts))
-        found = _decide(bounded, facts, min(limit / 4, budget.left()))
+        found = _decide(bounded, facts, end - time.monotonic())
         if found.model is not None:
             return found
     return answer

@@ -1,0 +1,293 @@
+"""A contract in words: `n >= 1`, `len(x) == rows * stride`, `grid[0] == cdiv(n, 128)`,
+`0 <= values(idx) < n`.
+
+The language is that of Python comparisons over the kernel's parameters, read with `ast` and never
+run. An equality whose left side is a plain number of the contract (an argument, `grid[i]`,
+`len(x)`) is put in its place; everything else is a fact.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
+
+from xttir.analyses.sizes.contract import GENERAL, Contract, TensorFacts
+from xttir.analyses.sizes.evaluate import Descriptor
+from xttir.analyses.sizes.terms import (
+    Cond,
+    Symbol,
+    Term,
+    Unknown,
+    as_term,
+    at_most,
+    both,
+    equal,
+    floor_div,
+    least,
+    less,
+    modulo,
+    most,
+    negation,
+    term_of,
+)
+from xttir.analyses.sizes.tiles import Address, Tile
+from xttir.diagnostics import InputError, Unsupported
+from xttir.dialects import tt
+from xttir.dialects.locations import location_of
+from xttir.interp.launch import Argument, Launch, ScalarArg, Storage, TensorArg
+from xttir.interp.types import numpy_dtype
+
+INT32_MAX = (1 << 31) - 1
+
+Compare = Callable[[Term, Term], Cond]
+_COMPARE: dict[type, Compare] = {
+    ast.Eq: equal,
+    ast.NotEq: lambda a, b: negation(equal(a, b)),
+    ast.Lt: less,
+    ast.LtE: at_most,
+    ast.Gt: lambda a, b: less(b, a),
+    ast.GtE: lambda a, b: at_most(b, a),
+}
+
+
+def from_words(module: ModuleOp, function: tt.FuncOp, words: str) -> Contract:
+    """The contract of a kernel without a launch: anything that `words` do not rule out.
+
+    Raises InputError for words that cannot be read.
+    """
+    statements = [s.strip() for s in re.split(r"[;\n]|,(?![^(\[]*[)\]])", words) if s.strip()]
+    reader = _Reader(function, statements)
+    contract = reader.read()
+    contract.launch = Launch(
+        module, function.sym_name.data, (1, 1, 1), tuple(reader.arguments), cc=90
+    )
+    return contract
+
+
+class _Reader:
+    def __init__(self, function: tt.FuncOp, statements: list[str]):
+        self.function = function
+        self.trees = [(s, _parse(s)) for s in statements]
+        self.arguments: list[Argument] = []
+        self.contract = Contract([], (as_term(1),) * 3)
+        self.names = _parameter_names(function)
+        self.placed: dict[str, Term] = {}
+        """What stands for an argument, `len(x)` or `grid[i]`."""
+
+    def read(self) -> Contract:
+        c = self.contract
+        block = self.function.body.blocks[0]
+        kinds = {n: a.type for n, a in zip(self.names, block.args, strict=True)}
+        rest: list[tuple[str, ast.Compare]] = []
+        for name, ty in kinds.items():
+            if isinstance(ty, IntegerType) and ty.width.data > 1:
+                high = (1 << (ty.width.data - 1)) - 1
+                self.placed[name] = term_of(Symbol(name, -high - 1, high, True))
+            elif isinstance(ty, tt.PointerType | tt.TensorDescType):
+                key = f"len({name})"
+                self.placed[key] = term_of(Symbol(key, 0, INT32_MAX, True))
+        for axis in range(3):
+            high = INT32_MAX if axis == 0 else 65535
+            self.placed[f"grid[{axis}]"] = term_of(Symbol(f"grid[{axis}]", 1, high, True))
+        bounded: set[str] = set()
+        for text, tree in self.trees:
+            bounded |= {_key(n) for n in ast.walk(tree) if _key(n)}
+            if not self._place(tree):
+                rest.append((text, tree))
+        for text, tree in rest:
+            self._state(text, tree)
+        c.text += [text for text, _ in self.trees]
+        c.grid = tuple(self.placed[f"grid[{axis}]"] for axis in range(3))  # pyright: ignore
+        for term in self.placed.values():
+            for atom in term.atoms():
+                if isinstance(atom, Symbol):
+                    c.values.setdefault(atom, max(1, atom.low or 1))
+        for name, ty in kinds.items():
+            c.names.append(name)
+            self._parameter(name, ty, f"len({name})" in bounded)
+        self._divisibility()
+        return c
+
+    def _parameter(self, name: str, ty: Any, bounded: bool) -> None:
+        c = self.contract
+        if isinstance(ty, tt.PointerType):
+            length = self.placed[f"len({name})"]
+            c.bases[name] = name
+            dtype = numpy_dtype(ty.pointee_type)
+            storage = Storage(np.zeros(0, np.uint8), 0)
+            argument = TensorArg(name, storage, 0, (0,), (1,), dtype)
+            self.arguments.append(argument)
+            c.tensors[name] = TensorFacts(
+                name, (length,), (as_term(1),), length, argument, bounded=bounded
+            )
+            address = Address(name, as_term(0))
+            c.parameters.append(Tile((), lambda _: address))
+        elif isinstance(ty, tt.TensorDescType):
+            raise Unsupported(
+                "every size of a kernel that takes descriptors, without a launch",
+                location_of(self.function),
+            )
+        elif isinstance(ty, IntegerType) and ty.width.data > 1:
+            term = self.placed[name]
+            c.scalars[name] = term
+            self.arguments.append(ScalarArg(name, 1))
+            c.parameters.append(Tile((), lambda _: term))
+        elif isinstance(ty, IntegerType):
+            key = Unknown(("argument", name), name)
+            self.arguments.append(ScalarArg(name, 0))
+            c.parameters.append(Tile((), lambda _: key))
+        else:
+            self.arguments.append(ScalarArg(name, 1.0))
+            c.parameters.append(Tile((), lambda _: None))
+
+    def _divisibility(self) -> None:
+        attributes = self.function.arg_attrs
+        if attributes is None:
+            return
+        for name, found in zip(self.names, attributes.data, strict=False):
+            divisor = found.data.get("tt.divisibility")
+            term = self.placed.get(name)
+            if divisor is not None and term is not None:
+                d = divisor.value.data  # pyright: ignore
+                self.contract.fact(f"{name} % {d} == 0", equal(modulo(term, as_term(d)), 0), 0)
+
+    def _place(self, tree: ast.Compare) -> bool:
+        """`name == term`: put the term in place of the name, if the term does not speak of it."""
+        if len(tree.ops) != 1 or not isinstance(tree.ops[0], ast.Eq):
+            return False
+        key = _key(tree.left)
+        if not key or key not in self.placed:
+            return False
+        symbol = self.placed[key]
+        if len(symbol.parts) != 1 or not isinstance(next(iter(symbol.atoms())), Symbol):
+            return False
+        if any(_key(node) == key for node in ast.walk(tree.comparators[0])):
+            return False
+        value = self._term(tree.comparators[0])
+        own = next(iter(symbol.atoms()))
+        for other, term in self.placed.items():
+            if other != key and own in set(term.atoms()):
+                return False
+        self.placed[key] = value
+        low, high = own.low, own.high  # pyright: ignore
+        text = f"{key} fits its type"
+        if low is not None:
+            self.contract.fact(text, at_most(low, value), GENERAL)
+        if high is not None:
+            self.contract.fact(text, at_most(value, high), GENERAL)
+        return True
+
+    def _state(self, text: str, tree: ast.Compare) -> None:
+        sides = [tree.left, *tree.comparators]
+        for left, op, right in zip(sides, tree.ops, sides[1:], strict=False):
+            compare = _COMPARE.get(type(op))
+            if compare is None:
+                raise InputError(f"cannot read `{text}` of the contract: an unknown comparison")
+            for a, b, swap in ((left, right, False), (right, left, True)):
+                name = _values_of(a)
+                if name:
+                    self._bound_data(name, type(op), self._term(b), swap, text)
+                    break
+            else:
+                condition = compare(self._term(left), self._term(right))
+                self.contract.fact(text, condition, GENERAL)
+
+    def _bound_data(self, name: str, op: type, bound: Term, swap: bool, text: str) -> None:
+        """`values(name) op bound`, or the other way round."""
+        if name not in self.names:
+            raise InputError(f"cannot read `{text}` of the contract: no parameter `{name}`")
+        mirrored = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
+        kind = mirrored.get(op, op) if swap else op
+        if kind is ast.Lt:
+            self.contract.below.setdefault(name, []).append((bound, text))
+        elif kind is ast.LtE:
+            self.contract.below.setdefault(name, []).append((bound + 1, text))
+        elif kind in (ast.GtE, ast.Gt):
+            low = bound if kind is ast.GtE else bound + 1
+            self.contract.above.setdefault(name, []).append((low, text))
+        else:
+            raise InputError(f"cannot read `{text}` of the contract: values can be bounded only")
+
+    def _term(self, node: ast.expr) -> Term:
+        key = _key(node)
+        if key:
+            found = self.placed.get(key)
+            if found is None:
+                known = ", ".join(self.placed)
+                raise InputError(f"the contract speaks of `{key}`; known are {known}")
+            return found
+        if isinstance(node, ast.Constant) and type(node.value) is int:
+            return as_term(node.value)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+            return -self._term(node.operand)
+        if isinstance(node, ast.BinOp):
+            a, b = self._term(node.left), self._term(node.right)
+            if isinstance(node.op, ast.Add):
+                return a + b
+            if isinstance(node.op, ast.Sub):
+                return a - b
+            if isinstance(node.op, ast.Mult):
+                return a * b
+            if isinstance(node.op, ast.FloorDiv):
+                return floor_div(a, b)
+            if isinstance(node.op, ast.Mod):
+                return modulo(a, b)
+            if isinstance(node.op, ast.Pow) and a.constant and b.constant:
+                return as_term(a.constant ** min(b.constant, 64))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
+            a, b = (self._term(x) for x in node.args)
+            if node.func.id == "cdiv":
+                return floor_div(a + b - 1, b)
+            if node.func.id == "min":
+                return least(a, b)
+            if node.func.id == "max":
+                return most(a, b)
+        raise InputError(f"cannot read `{ast.unparse(node)}` in the contract")
+
+
+def _parse(text: str) -> ast.Compare:
+    try:
+        tree = ast.parse(text, mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise InputError(f"cannot read `{text[:200]}` of the contract: {error}") from error
+    if not isinstance(tree, ast.Compare):
+        raise InputError(f"`{text[:200]}` of the contract is not a comparison")
+    return tree
+
+
+def _key(node: ast.AST) -> str:
+    """`n`, `len(x)` or `grid[0]`, if the node is one of them."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
+        if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
+            return f"len({node.args[0].id})"
+    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
+        if node.value.id == "grid" and isinstance(node.slice, ast.Constant):
+            return f"grid[{node.slice.value}]"
+    return ""
+
+
+def _values_of(node: ast.AST) -> str:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "values":
+        if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
+            return node.args[0].id
+    return ""
+
+
+def _parameter_names(function: tt.FuncOp) -> list[str]:
+    """The user's names where the module has them, else `arg0`, `arg1`, ..."""
+    from xdsl.dialects.builtin import NameLoc
+
+    out: list[str] = []
+    for n, argument in enumerate(function.body.blocks[0].args):
+        location = argument.location
+        name = location.name_attr if isinstance(location, NameLoc) else None
+        text = name.data if isinstance(name, StringAttr) else argument.name_hint or f"arg{n}"
+        out.append(text if text not in out else f"{text}_{n}")
+    return out
