@@ -42,6 +42,12 @@ def _verify_races() -> type[ModulePass]:
     return VerifyRacesPass
 
 
+def _check_layouts() -> type[ModulePass]:
+    from xttir.analyses.layout_checks import CheckLayoutsPass
+
+    return CheckLayoutsPass
+
+
 def _target() -> type[Target]:
     from xttir.frontends.opt import TritonTarget
 
@@ -52,5 +58,5 @@ XTTIR_UNIVERSE = Universe(
     all_dialects=dict(NEW),
     all_frontends={"ttir": _frontend, "ttgir": _frontend, "ptx": _ptx_frontend},
     all_targets={"ttir": _target, "ptx": _ptx_target},
-    all_passes={"verify-races": _verify_races},
+    all_passes={"check-layouts": _check_layouts, "verify-races": _verify_races},
 )

@@ -79,7 +79,13 @@ def blocked(draw: st.DrawFn) -> Case:
 
 
 @st.composite
-def mma_text(draw: st.DrawFn, rank: int, major: int | None = None, fp64: bool = False) -> str:
+def mma_text(
+    draw: st.DrawFn,
+    rank: int,
+    major: int | None = None,
+    fp64: bool = False,
+    one_block: bool = False,
+) -> str:
     major = draw(st.sampled_from((2, 3))) if major is None else major
     if major == 3:
         warps = [4, draw(power(0, 1))]
@@ -88,7 +94,7 @@ def mma_text(draw: st.DrawFn, rank: int, major: int | None = None, fp64: bool = 
     else:
         warps = draw(split(draw(power(0, 3)), rank))
         instruction = [1] * (rank - 2) + ([8, 8] if fp64 else [16, 8])
-    blocks, _ = draw(cga(rank))
+    blocks = "" if one_block else draw(cga(rank))[0]
     return (
         f"#ttg.nvidia_mma<{{versionMajor = {major}, versionMinor = 0, "
         f"warpsPerCTA = {numbers(warps)}{blocks}, instrShape = {numbers(instruction)}}}>"
@@ -179,7 +185,9 @@ def dot_operand(draw: st.DrawFn) -> Case:
 
 
 @st.composite
-def linear_text(draw: st.DrawFn, shape: Sequence[int], swizzled_warps: bool = False) -> str:
+def linear_text(
+    draw: st.DrawFn, shape: Sequence[int], swizzled_warps: bool = False, one_block: bool = False
+) -> str:
     """A permutation of the bits of `shape`, with some bases of zero."""
     rank = len(shape)
     rows = []
@@ -188,7 +196,7 @@ def linear_text(draw: st.DrawFn, shape: Sequence[int], swizzled_warps: bool = Fa
             rows.append([1 << bit if d == dim else 0 for d in range(rank)])
     rows = list(draw(st.permutations(rows)))
     names: dict[str, list[list[int]]] = {"register": [], "lane": [], "warp": [], "block": []}
-    blocks = draw(st.integers(0, 1)) if not swizzled_warps else 0
+    blocks = 0 if swizzled_warps or one_block else draw(st.integers(0, 1))
     if blocks:
         top = max(range(rank), key=lambda d: shape[d])
         row = [shape[d] // 2 if d == top else 0 for d in range(rank)]
