@@ -89,7 +89,10 @@ def _reports(args: argparse.Namespace) -> Iterator[Run]:
     cases = args.shared / "cases" / "reports"
     name, passes = "tritongpu-fuse-nested-loops", "tritongpu-fuse-nested-loops,canonicalize"
     pythons = {"3.9": sys.executable, "3.8": args.also}
-    for case, versions in (("01-fuse-unsound-assume", ("3.8",)), ("02-hoisted-bound-load", pythons)):
+    for case, versions in (
+        ("01-fuse-unsound-assume", ("3.8",)),
+        ("02-hoisted-bound-load", pythons),
+    ):
         for version, python in pythons.items():
             if python:
                 bad = version in versions
@@ -151,7 +154,9 @@ def summary(runs: list[Run]) -> int:
             distinct += sum(s["inputs"] > 0 for s in subject["stages"])
             cases += subject["inputs"]
     good = sum(run.right for run in runs)
-    print(f"{good} of {len(runs)} right; {verdicts}; {stages} stages, {distinct} run, {cases} inputs")
+    print(
+        f"{good} of {len(runs)} right; {verdicts}; {stages} stages, {distinct} run, {cases} inputs"
+    )
     return int(good < len(runs))
 
 

@@ -74,9 +74,15 @@ def compare(case: Case, source: Outcome, target: Outcome, unit: float = 0.0) -> 
     """
     found: list[Difference] = []
     for fault in target.faults:
-        what = "end" if fault.kind is Kind.DEADLOCK else "undefined"
+        message, what = fault.message, "undefined"
+        role = fault.locations[0].role if fault.locations else ""
+        if fault.kind is Kind.DEADLOCK:
+            what = "end"
+        elif case.tight and fault.kind is Kind.OUT_OF_BOUNDS and role in _ACCESS:
+            what, verb = _ACCESS[role]
+            message = f"{verb} memory that the source does not touch: {message}"
         found.append(
-            Difference(what, fault.kind, fault.message, fault.notes, fault=fault, count=fault.count)
+            Difference(what, fault.kind, message, fault.notes, fault=fault, count=fault.count)
         )
     if not target.completed and not found:
         found.append(Difference("end", Kind.DEADLOCK, "does not end"))
@@ -89,6 +95,10 @@ def compare(case: Case, source: Outcome, target: Outcome, unit: float = 0.0) -> 
         found += _reads(case, position, source, target)
     order = ("undefined", "end", "value", "write", "read", "rounding")
     return sorted(found, key=lambda d: order.index(d.what))
+
+
+_ACCESS = {"load": ("read", "reads"), "store": ("write", "writes"), "atomic": ("write", "writes")}
+"""By the role of an access that leaves a buffer that ends where the source's accesses end."""
 
 
 def _results(source: Outcome, target: Outcome, unit: float) -> list[Difference]:

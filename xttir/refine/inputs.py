@@ -43,6 +43,12 @@ MAX_VALUES = 9
 LIMIT = 32
 """Cases made for one kernel, unless asked for more."""
 
+LEAST = 4
+"""Cases drawn at least, for what depends on the contents of memory alone."""
+
+DATA, INDICES, SIZES = "data", "indices", "sizes"
+"""What integers in memory are for: nothing but data, addresses, or deciding something."""
+
 BEFORE, AFTER = 1 << 12, 1 << 16
 """Elements of a drawn buffer before and after the address that the kernel gets."""
 
@@ -145,6 +151,9 @@ class Generator:
         names = list(axes)
         out: list[Case] = []
         chosen = covering([len(axes[n]) for n in names], limit, self.seed)
+        if self.base is None:
+            # The contents of memory are drawn anew for each case.
+            chosen += chosen[:1] * (min(limit, LEAST) - len(chosen))
         for number, row in enumerate(chosen):
             values = {name: axes[name][k] for name, k in zip(names, row, strict=True)}
             out.append(self.case(values, number))
@@ -173,7 +182,7 @@ class Generator:
         label = ", ".join(f"{k}={v}" for k, v in values.items()) or "drawn"
         chosen = tuple(values.items())
         if self.base is None:
-            return replace(self._drawn(values, label, rng), values=chosen, number=number)
+            return replace(self._drawn(values, label, rng, number), values=chosen, number=number)
         base = self.base
         arguments = tuple(
             replace(a, value=values[a.name]) if isinstance(a, ScalarArg) and a.name in values else a
@@ -202,7 +211,9 @@ class Generator:
         step = next((p.divisibility for p in self.parameters if p.name == name), 1)
         return value % step == 0
 
-    def _drawn(self, values: dict[str, int | float], label: str, rng: np.random.Generator) -> Case:
+    def _drawn(
+        self, values: dict[str, int | float], label: str, rng: np.random.Generator, number: int
+    ) -> Case:
         memory: list[Storage] = []
         arguments: list[Argument] = []
         given = _descriptor_numbers(self.parameters)
@@ -211,18 +222,36 @@ class Generator:
             if parameter.index in given:
                 arguments.append(ScalarArg(parameter.name, given[parameter.index]))
             elif isinstance(ty, tt.PointerType):
-                deciding = parameter.index in self.decisions.loaded
-                arguments.append(_buffer(parameter.name, ty, memory, rng, deciding))
+                arguments.append(_buffer(parameter.name, ty, memory, rng, self._kind(parameter)))
             elif isinstance(ty, TensorType):
                 arguments.append(_by_value(parameter, ty, memory, rng))
             elif isinstance(ty, tt.TensorDescType):
                 arguments.append(_descriptor(parameter, memory, rng))
             else:
                 value = values.get(parameter.name)
-                drawn = _scalar(parameter, rng) if value is None else value
+                drawn = self._scalar(parameter, rng) if value is None else value
                 arguments.append(ScalarArg(parameter.name, drawn))
-        grid = _grid(self.module)
+        grid = _grid(self.module) if number % 2 == 0 else (1, 1, 1)
         return Case(label, grid, tuple(arguments), tuple(memory))
+
+    def _kind(self, parameter: Parameter) -> str:
+        """What integers in a buffer are for."""
+        if parameter.index in self.decisions.loaded:
+            return SIZES
+        return INDICES if parameter.index in self.decisions.indices else DATA
+
+    def _scalar(self, parameter: Parameter, rng: np.random.Generator) -> int | float:
+        """A value for a scalar that decides nothing: a stride, a scale, a seed."""
+        if is_float_type(parameter.type):
+            return float(np.float32(rng.standard_normal()))
+        if not isinstance(parameter.type, IntegerType):
+            raise Unsupported(f"an argument of type {parameter.type}")
+        width, step = parameter.type.width.data, parameter.divisibility
+        if width == 1:
+            return int(rng.integers(0, 2))
+        if parameter.index in self.decisions.addresses:
+            return 16 * step if step < 16 else 64
+        return int(rng.integers(-(1 << (width - 1)) // step, (1 << (width - 1)) // step)) * step
 
 
 def _values(
@@ -340,15 +369,15 @@ def _buffer(
     ty: tt.PointerType,
     memory: list[Storage],
     rng: np.random.Generator,
-    deciding: bool,
+    kind: str,
 ) -> TensorArg:
     pointee = ty.pointee_type
     if isinstance(pointee, tt.PointerType):
-        inner = _buffer(f"{name}[]", pointee, memory, rng, deciding)
+        inner = _buffer(f"{name}[]", pointee, memory, rng, kind)
         address = inner.storage.address + inner.offset
         data = np.full(BEFORE + AFTER, address, np.int64)
     else:
-        data = draw(element_type(pointee), BEFORE + AFTER, rng, deciding)
+        data = draw(element_type(pointee), BEFORE + AFTER, rng, kind)
     storage = Storage(data.view(np.uint8), _address(memory))
     memory.append(storage)
     size = data.dtype.itemsize
@@ -368,31 +397,35 @@ def _by_value(
         if numpy_dtype(element).kind == "b":
             values = values.view(bool)
         return ValueArg(parameter.name, values)
-    base = _buffer(parameter.name, element, memory, rng, False)
+    base = _buffer(parameter.name, element, memory, rng, DATA)
     offsets = np.arange(count, dtype=np.int64).reshape(shape) * base.dtype.itemsize
     return ValueArg(parameter.name, offsets, base)
 
 
-def draw(ty: Attribute, count: int, rng: np.random.Generator, deciding: bool = False) -> np.ndarray:
-    """[count] elements of a type. Floats are normal; integers small and not negative, since they
-    may be indices; those that decide something are smaller still."""
+def draw(ty: Attribute, count: int, rng: np.random.Generator, kind: str = DATA) -> np.ndarray:
+    """[count] elements of a type. Floats are normal, with a few special values among them in every
+    fourth buffer; integers are of all sizes where they are data, else small and not negative."""
     dtype = numpy_dtype(ty)
     if is_float(dtype):
-        return rng.standard_normal(count, np.float32).astype(dtype)
+        values = rng.standard_normal(count, np.float32)
+        if rng.integers(4) == 0:
+            at = rng.integers(0, count, count // 64)
+            values[at] = rng.choice(np.array(SPECIAL, np.float32), at.size)
+        with np.errstate(all="ignore"):
+            return values.astype(dtype)
     if dtype.kind == "b":
         return rng.integers(0, 2, count).astype(np.int8)
-    return rng.integers(0, 4 if deciding else 16, count).astype(dtype)
+    if kind == SIZES:
+        return rng.integers(0, 4, count).astype(dtype)
+    if kind == INDICES:
+        return rng.integers(0, 16, count).astype(dtype)
+    small = rng.integers(-8, 8, count).astype(dtype)
+    info = np.iinfo(dtype)
+    wide = rng.integers(info.min, info.max, count, dtype, endpoint=True)
+    return np.where(rng.integers(0, 2, count).astype(bool), small, wide)
 
 
-def _scalar(parameter: Parameter, rng: np.random.Generator) -> int | float:
-    """A value for a scalar that decides nothing: a stride, a scale."""
-    if is_float_type(parameter.type):
-        return float(np.float32(rng.standard_normal()))
-    if isinstance(parameter.type, IntegerType):
-        if parameter.type.width.data == 1:
-            return int(rng.integers(0, 2))
-        return 16 * parameter.divisibility if parameter.divisibility < 16 else 64
-    raise Unsupported(f"an argument of type {parameter.type}")
+SPECIAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0, 1e-40, 3e38, 1.0)
 
 
 def _block(ty: tt.TensorDescType) -> tuple[int, ...]:

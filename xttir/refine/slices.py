@@ -1,4 +1,5 @@
-"""Which arguments of a kernel decide what it does: its loop bounds, branches, masks and promises.
+"""Which arguments of a kernel decide what it does (its loop bounds, branches, masks and promises)
+and where (its addresses).
 
 A slice through the IR, backwards from conditions and bounds to parameters. Loop-carried values are
 followed to where they start and to what the body yields; calls to what the callee returns.
@@ -20,16 +21,19 @@ MAX_CONSTANT = 1 << 12
 
 @dataclass
 class Decisions:
-    """What decides control flow and masks of a kernel.
+    """What decides control flow, masks and addresses of a kernel.
 
     `arguments`: positions of parameters, with the constants they may be compared with. `loaded`:
     positions of pointer parameters whose contents decide. `bounds`: positions that reach the
-    bounds of a loop, so that they must stay small.
+    bounds of a loop, so that they must stay small. `addresses`, `indices`: positions of scalars
+    that are part of addresses, and of pointers whose contents are.
     """
 
     arguments: dict[int, set[int]] = field(default_factory=dict)
     loaded: set[int] = field(default_factory=set)
     bounds: set[int] = field(default_factory=set)
+    addresses: set[int] = field(default_factory=set)
+    indices: set[int] = field(default_factory=set)
 
 
 def decisions(module: ModuleOp, kernel: tt.FuncOp) -> Decisions:
@@ -37,6 +41,9 @@ def decisions(module: ModuleOp, kernel: tt.FuncOp) -> Decisions:
     flow = _Flow(module, kernel)
     found = Decisions()
     for op in module.walk():
+        reached, _, pointers = flow.back(list(_addressing(op)))
+        found.addresses |= reached
+        found.indices |= pointers
         deciding = list(_deciding(op))
         if not deciding:
             continue
@@ -56,6 +63,16 @@ def _deciding(op: Operation) -> Iterator[SSAValue]:
     elif isinstance(op, scf.IfOp | scf.ConditionOp | cf.ConditionalBranchOp | llvm.AssumeOp):
         yield op.operands[0]
     elif isinstance(op, arith.CmpiOp | arith.SelectOp | tt.AssertOp):
+        yield from op.operands
+
+
+def _addressing(op: Operation) -> Iterator[SSAValue]:
+    """Operands of `op` that say where memory is accessed, beside its base."""
+    if isinstance(op, tt.AddPtrOp):
+        yield op.operands[1]
+    elif op.name.startswith("tt.descriptor_") or op.name == "tt.make_tensor_descriptor":
+        yield from op.operands[1:]
+    elif "tma" in op.name or "async_" in op.name:
         yield from op.operands
 
 

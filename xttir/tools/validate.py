@@ -134,7 +134,7 @@ class Validator:
         else:
             message = f"pass {stage.name} {_what(finding)}: {difference.message}"
         notes = [*difference.notes]
-        if case.tight and difference.what == "undefined":
+        if case.tight and difference.fault is not None and difference.what in ("read", "write"):
             notes.append("the buffers of this input end where the accesses of the source end")
         if explained.program is not None and difference.what == "value":
             notes.append(f"stored by program {explained.program}")
