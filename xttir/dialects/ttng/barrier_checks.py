@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, StringAttr, i64
 from xdsl.ir import Attribute, Operation
 
 from xttir.diagnostics import Unsupported
@@ -16,11 +16,11 @@ from xttir.dialects.layouts.linear_layout import Basis
 from xttir.dialects.layouts.parameters import cga_of
 from xttir.dialects.layouts.placement import blocks_at, target_at
 from xttir.dialects.layouts.to_linear import linear_layout, memory_shape
-from xttir.dialects.tt.function import FuncOp
 from xttir.dialects.tt.traits import check
 from xttir.dialects.ttg.types import MemDescType
 
 _CUDA = re.compile(r"cuda:(\d+)$").match
+_FUNCTIONS = ("tt.func", "llvm.func", "func.func")
 
 
 def check_tcgen05(op: Operation) -> None:
@@ -44,16 +44,16 @@ def check_cluster(op: Operation) -> None:
 def check_in_kernel(op: Operation) -> None:
     """The op stands in a kernel, or in a function that is to be inlined into one."""
     parent = op.parent_op()
-    while parent is not None and not isinstance(parent, FuncOp):
+    while parent is not None and parent.name not in _FUNCTIONS:
         parent = parent.parent_op()
     check(parent is not None, "must be inside a kernel function")
-    assert isinstance(parent, FuncOp)
-    visibility = parent.sym_visibility
-    if visibility is None or visibility.data == "public":
+    assert parent is not None
+    visibility = parent.properties.get("sym_visibility") or parent.attributes.get("sym_visibility")
+    if not isinstance(visibility, StringAttr) or visibility.data == "public":
         return
     noinline = parent.attributes.get("noinline")
     kept = isinstance(noinline, IntegerAttr) and noinline.value.data != 0
-    check(not kept, "must be inside a kernel function")
+    check(not kept and parent.name == "tt.func", "must be inside a kernel function")
 
 
 def cga_bases(type_: MemDescType) -> tuple[Basis, ...]:
