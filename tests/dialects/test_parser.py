@@ -51,15 +51,16 @@ def test_aliases_inside_types_belong_to_their_module() -> None:
     """Types are remembered by their text, but `#b` means something else in the next module."""
 
     def encoding(order: str) -> object:
+        rest = "sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [1, 1]"
         text = f"""
-#b = #ttg.blocked<{{sizePerThread = [1], threadsPerWarp = [32], order = {order}}}>
-tt.func @f(%x: tensor<4xf32, #b>) {{ tt.return }}"""
+#b = #ttg.blocked<{{{rest}, order = {order}}}>
+tt.func @f(%x: tensor<4x4xf32, #b>) {{ tt.return }}"""
         (func,) = (op for op in parse_module(text).walk() if isinstance(op, tt.FuncOp))
         type_ = func.function_type.inputs.data[0]
         return type_.encoding.numbers("order")  # pyright: ignore
 
-    assert encoding("[0]") == (0,)
-    assert encoding("[1]") == (1,)
+    assert encoding("[0, 1]") == (0, 1)
+    assert encoding("[1, 0]") == (1, 0)
 
 
 def test_type_aliases() -> None:
@@ -102,7 +103,8 @@ tt.func @f(%c: i1) {
 
 def test_encodings_can_be_read() -> None:
     text = """
-#b = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], order = [1, 0]}>
+#b = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [1, 1],
+  order = [1, 0]}>
 tt.func @f(%x: tensor<4xf32, #ttg.slice<{dim = 0, parent = #b}>>) { tt.return }"""
     (func,) = (op for op in parse_module(text).walk() if isinstance(op, tt.FuncOp))
     slice_ = func.args[0].type.encoding  # pyright: ignore
@@ -117,7 +119,6 @@ tt.func @f(%x: tensor<4xf32, #ttg.slice<{dim = 0, parent = #b}>>) { tt.return }"
 @pytest.mark.parametrize(
     ("text", "message", "line", "column"),
     [
-        ("", "Could not parse entire input!", 1, 1),
         ("module {", "expected an operation, a block label or '}'", 1, 9),
         ("module {\n  tt.func @f(%x: i32) {\n", "block label", 3, 1),
         ("tt.func @f(%x: ) { tt.return }", "type", 1, 16),

@@ -26,6 +26,7 @@ NEW: dict[str, Callable[[], Dialect]] = {
     "gluon": _named("gluon", "GLUON"),
     "nvws": _named("nvws", "NVWS"),
     "tti": _named("tti", "TTI"),
+    "amdg": _named("amdg", "AMDG"),
     "nvg": _named("nvg", "NVG"),
     "nvvm": _named("nvvm", "NVVM"),
     "rocdl": _named("rocdl", "ROCDL"),
@@ -43,10 +44,29 @@ MENDED: dict[str, Callable[[], Dialect]] = {
 """Dialects of ours that stand in for xDSL's."""
 
 
+OTHERS: dict[str, Callable[[], Dialect]] = {}
+"""Dialects of other packages (see `xttir.extend`)."""
+
+
+def known_dialects() -> dict[str, Callable[[], Dialect]]:
+    """Every dialect by name: xDSL's, ours, and those of other packages."""
+    return {**OTHERS, **get_all_dialects(), **MENDED, **NEW}
+
+
+def register(name: str, factory: Callable[[], Dialect]) -> None:
+    """Make a dialect of another package known. Raises ValueError for a name that is taken."""
+    if name in known_dialects():
+        raise ValueError(f"there is a dialect '{name}' already")
+    OTHERS[name] = factory
+
+
 def make_context(allow_unregistered: bool = False) -> Context:
-    """A context that knows all dialects of xDSL and ours, none of them loaded yet but builtin."""
+    """A context that knows all dialects, none of them loaded yet but builtin."""
+    from xttir import extend
+
+    extend.load()
     context = Context(allow_unregistered=allow_unregistered)
-    for name, factory in {**get_all_dialects(), **MENDED, **NEW}.items():
+    for name, factory in known_dialects().items():
         context.register_dialect(name, factory)
     context.load_registered_dialect("builtin")
     return context
