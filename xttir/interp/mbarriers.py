@@ -61,6 +61,8 @@ class MBarrier:
         self.closed_by: Snapshot = {}
         self.last_asynchronous = False
         self.last: Snapshot = {}
+        self.waits: list[tuple[Operation, Stamp, int]] = []
+        """Waits that returned: the op, when, and how many phases were complete."""
         self.arriving: Snapshot = {}
         self.done: Snapshot = {}
 
@@ -73,6 +75,7 @@ class MBarrier:
         for name, value in (("count", count), ("pending", count), ("tx", 0), ("phase", 0)):
             setattr(self, name, changed(getattr(self, name), value, at, self.batch))
         self.live = changed(self.live, 1, at, self.batch)
+        self.waits = []
         if at is None:
             self.arriving, self.done = {}, {}
         else:
@@ -158,6 +161,31 @@ class MBarrier:
         """Whether `snapshot`, released by the update that completed the last phase, holds all that
         the phase's updates released: they came before it."""
         return not self.last_asynchronous and _holds(snapshot, self.last, at)
+
+    def waited(self, op: Operation, stamp: Stamp, at: Positions) -> None:
+        """A wait has returned. Kept only while the programs of the batch agree."""
+        if at is None and type(self.phase) is int:
+            self.waits.append((op, stamp, self.phase))
+        else:
+            self.forget_waits()
+
+    def forget_waits(self) -> None:
+        """Programs of the batch differ: their waits are not compared."""
+        self.waits = []
+
+    def overtaken(self, phase: int) -> Operation | None:
+        """A wait that returned while `phase` was running, and that none of its updates came after,
+        now that it is complete; so the wait may find it complete as well. Waits before are done
+        with."""
+        found: Operation | None = None
+        left: list[tuple[Operation, Stamp, int]] = []
+        for op, stamp, seen in self.waits:
+            if seen > phase:
+                left.append((op, stamp, seen))
+            elif seen == phase and not _holds(self.last, {stamp.component: stamp.epoch}, None):
+                found = op
+        self.waits = left
+        return found
 
     def closed_before(self, snapshot: Snapshot) -> bool:
         """Whether an update that releases `snapshot` comes after the one that closed the phase

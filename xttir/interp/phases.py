@@ -87,7 +87,10 @@ def update(
     if over:
         message = f"{over} arrival{'s' if over > 1 else ''} too many in a phase of {barrier.name}"
         _report(m, op, Kind.PHASE, message, barrier)
-    if arrivals and _complete(barrier, phase, at) and barrier.alone(snapshot, at):
+    if not _complete(barrier, phase, at):
+        return
+    _check_waits(m, barrier, phase, at)
+    if arrivals and barrier.alone(snapshot, at):
         # All updates of the phase happened before this one, so it is known to be complete.
         m.clock.see(barrier, phase, at)
         barrier.closed_by = dict(snapshot)
@@ -113,8 +116,25 @@ def _follows(
 
 def complete_bytes(m: Machine, op: Operation, barrier: MBarrier, size: int, at: Positions) -> None:
     """`size` bytes that an asynchronous operation brings have come."""
+    phase = chosen(barrier.phase, at)
     barrier.asynchronous = True
     barrier.update(0, -size, {}, at)
+    if _complete(barrier, phase, at):
+        _check_waits(m, barrier, phase, at)
+
+
+def _check_waits(m: Machine, barrier: MBarrier, phase: int | np.ndarray, at: Positions) -> None:
+    """Now that `phase` is complete: whether each wait for the one before was over by then in every
+    schedule. One that is late would find this phase complete too, and wait for the next."""
+    if not m.policy.on("phase"):
+        return
+    late = barrier.overtaken(phase) if at is None and type(phase) is int else barrier.forget_waits()
+    if late is not None:
+        message = (
+            f"a wait for {barrier.name} can miss its phase: nothing orders it before the end of "
+            "the next one"
+        )
+        _report(m, late, Kind.PHASE, message, barrier)
 
 
 def waited(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> None:
@@ -128,3 +148,4 @@ def waited(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> None:
         )
         _report(m, op, Kind.PHASE, message, barrier)
     m.clock.learn(barrier.done, at)
+    barrier.waited(op, m.clock.now(), at)
