@@ -13,14 +13,14 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.ir import Attribute
 
 from xttir.diagnostics import InputError
-from xttir.dialects import tt
+from xttir.dialects import tt, ttng
 from xttir.interp import progress
 from xttir.interp.affine import Index, dense
 from xttir.interp.control import run_body
@@ -48,6 +48,9 @@ from xttir.interp.taint import plain
 from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
 from xttir.interp.types import element_type, numpy_dtype, shape_of
 from xttir.policy import RunPolicy
+
+if TYPE_CHECKING:
+    from xttir.interp.im2col import Im2Col
 
 BATCH_ELEMENTS = 1 << 20
 """Elements of the widest value of a batch. More would leave the last-level cache, fewer would have
@@ -354,21 +357,24 @@ def _scalar(argument: ScalarArg, ty: Attribute) -> Any:
     return np.array([argument.value]).astype(dtype)
 
 
-def _descriptor(argument: DescriptorArg, ty: Attribute, memory: Memory) -> Descriptor:
+def _descriptor(argument: DescriptorArg, ty: Attribute, memory: Memory) -> Descriptor | Im2Col:
     region = Region(argument.tensor)
     memory.regions.append(region)
-    if not isinstance(ty, tt.TensorDescType):
+    block = ty.block if isinstance(ty, ttng.TensorDescIm2ColType) else ty
+    pixels = argument.pixels
+    if not isinstance(block, tt.TensorDescType) or (block is ty) != (pixels is None):
         raise InputError(f"argument `{argument.name}` is a descriptor, the parameter is {ty}")
     numbers = [np.array([n], np.int64) for n in (*argument.shape, *argument.strides)]
     rank = len(argument.shape)
-    return Descriptor(
-        Pointer(region, _zero()),
-        numbers[:rank],
-        numbers[rank:],
-        shape_of_descriptor(ty),
-        numpy_dtype(element_type(ty.element_type)),
-        argument.padding == "nan",
-    )
+    base, shape, strides = Pointer(region, _zero()), numbers[:rank], numbers[rank:]
+    extents, nan = shape_of_descriptor(block), argument.padding == "nan"
+    dtype = numpy_dtype(element_type(block.element_type))
+    if pixels is None:
+        return Descriptor(base, shape, strides, extents, dtype, nan)
+    from xttir.interp.im2col import Im2Col
+
+    corners = pixels.lower, pixels.upper, pixels.steps
+    return Im2Col(base, shape, strides, *corners, extents, dtype, nan)
 
 
 def _launch_text(launch: Launch) -> str:

@@ -106,7 +106,7 @@ def pixels(
         where[k] = position % extents[k] * d.steps[k] + low[k]
         position = position // extents[k]
     image = numbers[0] + position
-    moved = [dense(o).reshape(-1, 1).astype(np.int64) & 0xFFFF for o in reversed(offsets)]
+    moved = [dense(o).reshape(-1, 1).astype(np.int64) & 0xFFFF for o in offsets]
     where = [w + o for w, o in zip(where, moved, strict=True)]
     inside = (image >= 0) & (image < shape[0])
     at = image * strides[0]

@@ -60,6 +60,15 @@ class TensorArg:
     device: str = "cuda"
 
 
+@dataclass(frozen=True)
+class PixelBox:
+    """The bounding box of an im2col descriptor: corners and steps, one number a spatial axis."""
+
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class DescriptorArg:
     """A host tensor descriptor. It fills the parameters Triton expands it to.
@@ -75,6 +84,7 @@ class DescriptorArg:
     block_shape: tuple[int, ...]
     padding: str = "zero"
     round_f32_to_tf32: bool = False
+    pixels: PixelBox | None = None
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ import torch
 
 from xttir.diagnostics import InputError
 from xttir.frontends.triton import storage, uninit
-from xttir.interp.launch import Argument, DescriptorArg, ScalarArg, TensorArg
+from xttir.interp.launch import Argument, DescriptorArg, PixelBox, ScalarArg, TensorArg
 
 NUMPY_DTYPES: dict[Any, np.dtype] = {
     torch.bool: np.dtype(bool),
@@ -82,6 +82,20 @@ class BadDescriptor(Exception):
         super().__init__(why)
         self.name = name
         self.why = why
+
+
+def _pixel_box(descriptor: Any) -> PixelBox | None:
+    """The bounding box of an im2col descriptor of Gluon; None for a tiled one."""
+    lower = getattr(descriptor, "pixel_box_lower_corner", None)
+    if lower is None:
+        return None
+    spatial = len(lower)
+    steps = descriptor.element_strides or [1] * (spatial + 2)
+    return PixelBox(
+        tuple(map(int, lower)),
+        tuple(map(int, descriptor.pixel_box_upper_corner)),
+        tuple(map(int, steps[1 : 1 + spatial])),
+    )
 
 
 def _check_descriptor(
@@ -258,5 +272,6 @@ class ArgumentPlan:
             padding = "nan" if nan else "zero"
             block = tuple(map(int, value.block_shape))
             _check_descriptor(name, base, shape, strides, block[-1])
-            yield DescriptorArg(name, base, shape, strides, block, padding, tf32)
+            pixels = _pixel_box(value)
+            yield DescriptorArg(name, base, shape, strides, block, padding, tf32, pixels)
         yield from extents
