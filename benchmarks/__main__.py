@@ -11,11 +11,11 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import cases, peers, ptx_read, ptx_verify
+from benchmarks import cases, peers, ptx_read, ptx_verify, ttgir
 from benchmarks.report import Row, as_json, as_table, rows_of, start_up_rows
 from benchmarks.session import Session, measure_case, measure_start_up
 
-OTHERS = ("ptx-read", "ptx-verify", "start-up")
+OTHERS = ("ttgir", "ptx-read", "ptx-verify", "start-up")
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -50,6 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     for case in chosen:
         session.say(case.name)
         rows += rows_of(case, measure_case(session, case, runners))
+    if not only or "ttgir" in only:
+        session.say("ttgir")
+        rows += ttgir.rows(session.repeat)
     if not only or "ptx-read" in only:
         session.say("ptx-read")
         rows += ptx_read.rows(session.repeat)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import bf16, f16, f32, f64, i8, i32
 
-from tests.interp.op_runner import run, same, tensor, values
+from tests.interp.launching import kinds
+from tests.interp.launching import run as run_module
+from tests.interp.launching import tensor as launching_tensor
+from tests.interp.op_runner import same, tensor, values
 from xttir.dialects import tt
-from xttir.interp.dot import DotFunctions
+from xttir.interp.dot import build_dot
 from xttir.interp.numerics import blas, products
 from xttir.interp.numerics.floats import BF16, E4M3FN, E5M2
 from xttir.interp.types import numpy_dtype
 
-F = DotFunctions()
 FLOATS = [np.dtype(np.float16), BF16, np.dtype(np.float32), np.dtype(np.float64), E4M3FN, E5M2]
 
 
@@ -152,6 +156,89 @@ def test_op_takes_lazy_operands_and_stacks(ta, tc, stack):
     op = tt.DotOp(operands=[a, b, c], result_types=[c.type])
     one = np.ones((1,) * (len(stack) + 3), numpy_dtype(ta))
     zero = np.zeros((1,) * (len(stack) + 3), numpy_dtype(tc))
-    (got,) = run(F, op, one, one, zero)
+    frame = [one, one, zero, None]
+    build_dot(None, op, (0, 1, 2), (3,))(SimpleNamespace(tainted=False), frame)  # type: ignore
+    got = frame[3]
     assert got.shape == (1, *stack, 16, 32)
     assert (got.astype(np.float64) == 8).all()
+
+
+CHAIN = """
+module {
+  tt.func public @k(%a: !tt.ptr<f16>, %b: !tt.ptr<f16>, %c: !tt.ptr<f32>) {
+    %m = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+    %k = tt.make_range {end = KK : i32, start = 0 : i32} : tensor<KKxi32>
+    %m1 = tt.expand_dims %m {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
+    %n0 = tt.expand_dims %m {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
+    %k0 = tt.expand_dims %k {axis = 0 : i32} : tensor<KKxi32> -> tensor<1xKKxi32>
+    %k1 = tt.expand_dims %k {axis = 1 : i32} : tensor<KKxi32> -> tensor<KKx1xi32>
+    %width = arith.constant dense<64> : tensor<16x1xi32>
+    %n16 = arith.constant dense<16> : tensor<KKx1xi32>
+    %m16 = arith.constant dense<16> : tensor<16x1xi32>
+    %acc0 = arith.constant dense<0.0> : tensor<16x16xf32>
+    %as = tt.splat %a : !tt.ptr<f16> -> tensor<16xKKx!tt.ptr<f16>>
+    %bs = tt.splat %b : !tt.ptr<f16> -> tensor<KKx16x!tt.ptr<f16>>
+    %mw = arith.muli %m1, %width : tensor<16x1xi32>
+    %mb = tt.broadcast %mw : tensor<16x1xi32> -> tensor<16xKKxi32>
+    %kb = tt.broadcast %k0 : tensor<1xKKxi32> -> tensor<16xKKxi32>
+    %ao = arith.addi %mb, %kb : tensor<16xKKxi32>
+    %kn = arith.muli %k1, %n16 : tensor<KKx1xi32>
+    %kbb = tt.broadcast %kn : tensor<KKx1xi32> -> tensor<KKx16xi32>
+    %nb = tt.broadcast %n0 : tensor<1x16xi32> -> tensor<KKx16xi32>
+    %bo = arith.addi %kbb, %nb : tensor<KKx16xi32>
+STEPS
+    %cm = arith.muli %m1, %m16 : tensor<16x1xi32>
+    %cmb = tt.broadcast %cm : tensor<16x1xi32> -> tensor<16x16xi32>
+    %cnb = tt.broadcast %n0 : tensor<1x16xi32> -> tensor<16x16xi32>
+    %co = arith.addi %cmb, %cnb : tensor<16x16xi32>
+    %cs = tt.splat %c : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
+    %pc = tt.addptr %cs, %co : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
+    tt.store %pc, %accLAST : tensor<16x16x!tt.ptr<f32>>
+    tt.return
+  }
+}
+"""
+
+STEP = """
+    %uN = arith.constant dense<OFFA> : tensor<16xKKxi32>
+    %vN = arith.constant dense<OFFB> : tensor<KKx16xi32>
+    %aoN = arith.addi %ao, %uN : tensor<16xKKxi32>
+    %boN = arith.addi %bo, %vN : tensor<KKx16xi32>
+    %paN = tt.addptr %as, %aoN : tensor<16xKKx!tt.ptr<f16>>, tensor<16xKKxi32>
+    %pbN = tt.addptr %bs, %boN : tensor<KKx16x!tt.ptr<f16>>, tensor<KKx16xi32>
+    %xN = tt.load %paN : tensor<16xKKx!tt.ptr<f16>>
+    %yN = tt.load %pbN : tensor<KKx16x!tt.ptr<f16>>
+    %accNEXT = tt.dot %xN, %yN, %accN : tensor<16xKKxf16> * tensor<KKx16xf16> -> tensor<16x16xf32>
+"""
+
+
+def split_product(pieces: int, valid: np.ndarray | None = None):
+    """A 16x64 by 64x16 product, along k in so many dots that accumulate one onto the other."""
+    k = 64 // pieces
+    steps = ""
+    for n in range(pieces):
+        step = STEP.replace("NEXT", str(n + 1)).replace("OFFA", str(n * k))
+        steps += step.replace("OFFB", str(n * k * 16)).replace("N ", f"{n} ").replace("N,", f"{n},")
+    text = CHAIN.replace("STEPS", steps).replace("LAST", str(pieces)).replace("KK", str(k))
+    a, b = draw((16, 64), np.dtype(np.float16), 5), draw((64, 16), np.dtype(np.float16), 6)
+    c = np.zeros((16, 16), np.float32)
+    given = a if valid is None else launching_tensor(a, "a", valid)
+    return run_module(text, (1,), {"a": given, "b": b, "c": c}), c
+
+
+def test_dots_split_along_k_give_the_same_bits() -> None:
+    result, whole = split_product(1)
+    assert not result.faults
+    for pieces in (2, 4):
+        _, parts = split_product(pieces)
+        np.testing.assert_array_equal(parts.view(np.int32), whole.view(np.int32))
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 4])
+def test_undefined_operands_of_split_dots(pieces: int) -> None:
+    """One element of `a` that nobody wrote spoils its row of the product."""
+    valid = np.ones(16 * 64 * 2, bool)
+    valid[2 * (64 * 3 + 40) :][:2] = False
+    result, _ = split_product(pieces, valid)
+    assert kinds(result) == ["uninitialized"]
+    assert result.faults[0].witness["lanes"][0][0] == 3

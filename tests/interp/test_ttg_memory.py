@@ -18,6 +18,7 @@ HEAD = f"""
 #shared = #ttg.swizzled_shared<{{vec = 4, perPhase = 1, maxPhase = 4, order = [1, 0]}}>
 #sharedT = #ttg.swizzled_shared<{{vec = 4, perPhase = 1, maxPhase = 4, order = [0, 1]}}>
 #plain = #ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}}>
+#plainT = #ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [0, 1]}}>
 #line = #ttg.swizzled_shared<{{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}}>
 #smem = #ttg.shared_memory
 module attributes {{{ATTRIBUTES}}} {{
@@ -114,24 +115,25 @@ def test_views_select_what_they_say() -> None:
     np.testing.assert_array_equal(y, expected - tiles(3))
 
 
-def test_reshape_and_broken_up_stores() -> None:
-    """A reshape of a transposed view is no strided view of the memory: stores go to the offsets."""
+def test_part_of_the_columns() -> None:
+    """Views of views of views."""
     wide = "!ttg.memdesc<16x32xf32, #plain, #smem, mutable>"
+    half = "!ttg.memdesc<16x16xf32, #plain, #smem, mutable, 16x32>"
     text = kernel(
         f"""{LOAD}
     %s = ttg.local_alloc %v : (tensor<16x32xf32, #blocked>) -> {wide}
-    %t = ttg.memdesc_trans %s {{order = array<i32: 1, 0>}} : {wide} -> !ttg.memdesc<32x16xf32, #sharedT, #smem, mutable>
-    %f = ttg.memdesc_reshape %t : !ttg.memdesc<32x16xf32, #sharedT, #smem, mutable> -> !ttg.memdesc<512xf32, #line, #smem, mutable>
-    %p = ttg.memdesc_subslice %f[64] : !ttg.memdesc<512xf32, #line, #smem, mutable> -> !ttg.memdesc<32xf32, #line, #smem, mutable, 512>
-    %nine = arith.constant dense<9.0> : tensor<32xf32, #flat>
-    ttg.local_store %nine, %p : tensor<32xf32, #flat> -> !ttg.memdesc<32xf32, #line, #smem, mutable, 512>
+    %h = ttg.memdesc_subslice %s[0, 16] : {wide} -> {half}
+    %f = ttg.memdesc_trans %h {{order = array<i32: 1, 0>}} : {half} -> !ttg.memdesc<16x16xf32, #plainT, #smem, mutable, 32x16>
+    %p = ttg.memdesc_subslice %f[4, 0] : !ttg.memdesc<16x16xf32, #plainT, #smem, mutable, 32x16> -> !ttg.memdesc<2x16xf32, #plainT, #smem, mutable, 32x16>
+    %nine = arith.constant dense<9.0> : tensor<2x16xf32, #blocked>
+    ttg.local_store %nine, %p : tensor<2x16xf32, #blocked> -> !ttg.memdesc<2x16xf32, #plainT, #smem, mutable, 32x16>
     %out = ttg.local_load %s : {wide} -> tensor<16x32xf32, #blocked>
 {STORE}"""
     )
     result, y = outcome(text)
     assert not result.faults
     expected = tiles(3)
-    expected[:, :, 4:6] = 9
+    expected[:, :, 20:22] = 9
     np.testing.assert_array_equal(y, expected)
 
 

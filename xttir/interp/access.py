@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from xttir.interp.affine import Box, Index, dense, reach
+from xttir.interp.affine import Box, Index, as_box, dense, reach
 from xttir.interp.launch import Storage
 from xttir.interp.memory import Memory, Pointer, Region
 
@@ -266,6 +266,9 @@ def resolve(
     every storage are dropped all the same.
     """
     region, offset = pointer.region, pointer.offset
+    if mask is not None and type(offset) is Index:
+        # A mask that does not vary between lanes has a box too.
+        mask = as_box(mask, shape) or mask
     if region is not None and type(offset) is Index and not isinstance(mask, np.ndarray):
         pieces = _strided(region, offset, mask, shape, itemsize, batch, check)
         if pieces is not None:

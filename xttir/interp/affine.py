@@ -173,6 +173,11 @@ class Box:
         lo = [_clip(b, 0, n) for b, n in zip(self.lo, self.shape, strict=True)]
         hi = [_clip(b, 0, n) for b, n in zip(self.hi, self.shape, strict=True)]
         columns: list[Bound] = [*lo, *hi]
+        empty = self.empty
+        if empty is not None and empty.size == programs and all(type(c) is int for c in columns):
+            some = np.flatnonzero(~empty)
+            where = None if some.size == programs else some
+            return _group(where, [*columns, int(not some.size)], len(self.shape))
         if self.empty is not None:
             columns.append(self.empty.astype(np.int64))
         else:

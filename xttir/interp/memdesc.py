@@ -46,15 +46,64 @@ AccessKind = Literal["read", "write", "atomic"]
 class Access(NamedTuple):
     """An access that later ones may conflict with.
 
-    `footprint`: bool (1 or b, n) elements of the cell, None for all. `slots`: int64[b] slots of the
-    buffer, None for all.
+    `footprint`: bool (1 or b, n) elements of the cell, None for all. `who`: slots of the buffer, as
+    bits. `slots`: the slot of each row of the footprint, None for all in order.
     """
 
     kind: AccessKind
     op: Operation
     stamp: Stamp
     footprint: np.ndarray | None
+    who: int
     slots: np.ndarray | None
+
+
+def bits_of(flags: np.ndarray) -> int:
+    """bool[n] as bits, the first one lowest."""
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
+
+
+def numbers_of_bits(bits: int) -> np.ndarray:
+    """The numbers of the bits that are set."""
+    raw = np.frombuffer(bits.to_bytes(-(-bits.bit_length() // 8), "little"), np.uint8)
+    return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
+
+
+def who_of(slots: np.ndarray) -> int:
+    """Slots int64[b] as bits. Remembered: descriptors of one set of programs share the array."""
+    known = _WHO.get(id(slots))
+    if known is not None and known[0] is slots:
+        return known[1]
+    flags = np.zeros(int(slots.max(initial=0)) + 1, bool)
+    flags[slots] = True
+    if len(_WHO) >= _MANY:
+        _WHO.clear()
+    bits = bits_of(flags)
+    _WHO[id(slots)] = (slots, bits)
+    return bits
+
+
+_WHO: dict[int, tuple[np.ndarray, int]] = {}
+_MANY = 64
+_last_choice: tuple[Any, Any, Any] = (None, None, None)
+
+
+def _choose(slots: np.ndarray, programs: np.ndarray) -> np.ndarray:
+    """slots[programs], the same array for the same arguments in a row."""
+    global _last_choice
+    if _last_choice[0] is not slots or _last_choice[1] is not programs:
+        _last_choice = (slots, programs, slots[programs])
+    return _last_choice[2]
+
+
+class Part(NamedTuple):
+    """A value (1 or b, *s) of a whole cell for the programs in `slots` (`who` as bits) only."""
+
+    slots: np.ndarray
+    who: int
+    value: np.ndarray
+    bad: np.ndarray | None
+    origin: Origin | None
 
 
 class Cell:
@@ -63,10 +112,11 @@ class Cell:
     `value`: (1 or slots, *s), None while nobody has written any of it. `owned`: whether `value` is
     an array of the cell's own with full extents. `unwritten`, `bad`: bool arrays that broadcast to
     the value: elements nobody has written, and undefined ones (because of `origin`); None: none.
-    `accesses`: those that are not ordered before everything.
+    `over`: what some programs have stored since, while others were elsewhere. `accesses`: those
+    that are not ordered before everything.
     """
 
-    __slots__ = ("accesses", "bad", "origin", "owned", "shape", "unwritten", "value")
+    __slots__ = ("accesses", "bad", "origin", "over", "owned", "shape", "unwritten", "value")
 
     def __init__(self, shape: tuple[int, ...]):
         self.shape = shape
@@ -75,6 +125,7 @@ class Cell:
         self.unwritten: np.ndarray | None = np.ones((1,) * (len(shape) + 1), bool)
         self.bad: np.ndarray | None = None
         self.origin: Origin | None = None
+        self.over: Part | None = None
         self.accesses: list[Access] = []
 
     def own(self, slots: int, dtype: np.dtype) -> np.ndarray:
@@ -92,15 +143,35 @@ class Cell:
             if self.bad is not None:
                 self.bad = np.array(np.broadcast_to(self.bad, full), order="C")
         assert self.value is not None
+        self._settle()
         return self.value
+
+    def settle(self, slots: int, dtype: np.dtype) -> None:
+        """Move `over` into the value."""
+        if self.over is not None:
+            self.own(slots, dtype)
+
+    def _settle(self) -> None:
+        over = self.over
+        if over is None or self.value is None:
+            return
+        self.over = None
+        self.value[over.slots] = over.value
+        if self.unwritten is not None:
+            self.unwritten[over.slots] = False
+        if over.bad is not None and self.bad is None:
+            self.bad = np.zeros(self.value.shape, bool)
+        if self.bad is not None:
+            self.bad[over.slots] = False if over.bad is None else over.bad
+            self.origin = over.origin or self.origin
 
 
 class Buffer:
     """One allocation.
 
-    `shape`: of a cell; `count` cells, along an axis of the type if `split`. `slots`: programs.
-    `positions`: their positions in the batch, None for all of it. `op`: what allocated it. `freed`:
-    what freed it.
+    `shape`: of all of it; cells are along its first axis if `split`. `slots`: programs, `everyone`
+    as bits. `positions`: their positions in the batch, None for all of it. `op`: what allocated it.
+    `freed`: what freed it.
     """
 
     def __init__(
@@ -116,6 +187,7 @@ class Buffer:
         self.dtype = dtype
         self.split = split
         self.slots = slots
+        self.everyone = (1 << slots) - 1
         self.positions = positions
         self.freed: Operation | None = None
         self.shape = shape
@@ -126,6 +198,8 @@ class Buffer:
         if not self.split:
             return
         parts = self.cells
+        for cell in parts:
+            cell.settle(self.slots, self.dtype)
         whole = Cell(self.shape)
         self.split = False
         self.cells = [whole]
@@ -238,7 +312,7 @@ class MemDesc:
 
     def take(self, programs: np.ndarray) -> MemDesc:
         """The descriptor for the programs at positions `programs` of the active ones."""
-        slots = programs if self.slots is None else self.slots[programs]
+        slots = programs if self.slots is None else _choose(self.slots, programs)
         cell = self.cell[programs] if isinstance(self.cell, np.ndarray) else self.cell
         path = self.path
         if not is_static(path):
@@ -279,6 +353,12 @@ class MemDesc:
             found.append((buffer.cells[number], path, self.slot_numbers()[at], at))
         return found
 
+    def touched(self) -> list[tuple[Cell, Path, np.ndarray | None]]:
+        """(cell, path in it, slots) of what the view covers."""
+        if self.cell is None and not self.path:
+            return [(cell, (), self.slots) for cell in self.buffer.cells]
+        return [place[:3] for place in self.located()]
+
     def read(self) -> tuple[np.ndarray, np.ndarray | None, Tainted | None]:
         """The elements (1 or b, *s), which of them nobody has written, and the same value with its
         undefined lanes marked if there are any."""
@@ -305,6 +385,19 @@ class MemDesc:
     def _read_cell(
         self, cell: Cell, path: Path, slots: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None, Tainted | None]:
+        over = cell.over
+        if over is not None:
+            who = self.buffer.everyone if slots is None else who_of(slots)
+            if not who & ~over.who and slots is not None:
+                return self._seen(over, path, slots)
+            if who & over.who:
+                cell.settle(self.buffer.slots, self.buffer.dtype)
+        value = cell.value
+        if value is None:
+            size = self.dtype.itemsize
+            ones = np.full((1,) * (len(self.shape) + 1) + (size,), 0xFF, np.uint8)
+            return ones.view(self.dtype)[..., 0], np.ones((1,) * (len(self.shape) + 1), bool), None
+
         def seen(array: np.ndarray) -> np.ndarray:
             shared = cell.owned
             if slots is not None and array.shape[0] > 1:
@@ -312,11 +405,6 @@ class MemDesc:
             array = along(path, array) if path else array
             return array.copy() if shared else array
 
-        value = cell.value
-        if value is None:
-            size = self.dtype.itemsize
-            ones = np.full((1,) * (len(self.shape) + 1) + (size,), 0xFF, np.uint8)
-            return ones.view(self.dtype)[..., 0], np.ones((1,) * (len(self.shape) + 1), bool), None
         value = seen(value)
         unwritten = None if cell.unwritten is None else seen(cell.unwritten)
         if unwritten is not None and not unwritten.any():
@@ -327,6 +415,23 @@ class MemDesc:
             if bad.any():
                 tainted = Tainted(value, bad, cell.origin)
         return value, unwritten, tainted
+
+    def _seen(
+        self, over: Part, path: Path, slots: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None, Tainted | None]:
+        """What `slots`, all of them among those of `over`, see through `path`."""
+        rows = None if slots is over.slots else np.searchsorted(over.slots, slots)
+
+        def seen(array: np.ndarray) -> np.ndarray:
+            if rows is not None and array.shape[0] > 1:
+                array = array[rows]
+            return along(path, array) if path else array
+
+        value = seen(over.value)
+        if over.bad is None or over.origin is None:
+            return value, None, None
+        bad = seen(over.bad)
+        return value, None, Tainted(value, bad, over.origin) if bad.any() else None
 
     def write(self, value: Any, where: np.ndarray | None = None) -> None:
         """Store a value (1 or b, *s), which may be tainted, in the lanes where `where` (bool,
@@ -354,9 +459,15 @@ class MemDesc:
         origin: Origin | None,
         where: np.ndarray | None,
     ) -> None:
-        if not path and slots is None and where is None:
-            cell.value, cell.owned, cell.unwritten = value, False, None
-            cell.bad, cell.origin = bad, origin
+        if not path and where is None:
+            if slots is None:
+                cell.value, cell.owned, cell.unwritten = value, False, None
+                cell.bad, cell.origin, cell.over = bad, origin, None
+                return
+            who = who_of(slots)
+            if cell.over is not None and cell.over.who & ~who:
+                cell.settle(self.buffer.slots, self.buffer.dtype)
+            cell.over = Part(slots, who, value, bad, origin)
             return
         data = cell.own(self.buffer.slots, self.buffer.dtype)
         self._put(data, cell.shape, path, slots, value, where)

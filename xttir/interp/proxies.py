@@ -15,7 +15,7 @@ import numpy as np
 
 from xttir.interp.machine import Machine
 from xttir.interp.memdesc import Access
-from xttir.interp.order import NEVER
+from xttir.interp.order import Stamp
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,10 @@ def is_agent(component: Hashable) -> bool:
     return isinstance(component, AgentId | str)
 
 
-def unfenced(m: Machine, access: Access) -> bool:
-    """Whether `access` is a generic write that operations which the agent issues now may not see,
-    in some program."""
+def fenced(m: Machine, access: Access) -> bool | np.ndarray:
+    """Whether operations which the agent issues now see what `access` did, if that is a generic
+    write; bool[batch] where programs differ."""
     component, epoch = access.stamp
     if access.kind != "write" or not is_agent(component):
-        return False
-    seen = m.clock.seen.get(Fenced(component), NEVER)
-    return not np.all(np.greater_equal(seen, epoch))
+        return True
+    return m.clock.ordered(Stamp(Fenced(component), epoch))

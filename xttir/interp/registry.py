@@ -39,10 +39,10 @@ def register_dialect(add: Callable[[Implementations], None]) -> None:
 @cache
 def implementations() -> Implementations:
     """The table of everything known."""
-    from xttir.interp import affine_rules, control, region_ops, tt, tt_memory
+    from xttir import extend
+    from xttir.interp import affine_rules, control, dot, region_ops, tt, tt_memory
     from xttir.interp.arith import IN_PLACE, ArithFunctions
     from xttir.interp.conversions import ConversionFunctions
-    from xttir.interp.dot import DotFunctions
     from xttir.interp.math import MathFunctions
     from xttir.interp.shape_ops import ShapeFunctions
 
@@ -52,7 +52,6 @@ def implementations() -> Implementations:
         MathFunctions(),
         ConversionFunctions(),
         ShapeFunctions(),
-        DotFunctions(),
         tt.TritonFunctions(),
         tt_memory.TritonMemoryFunctions(),
     ):
@@ -62,6 +61,8 @@ def implementations() -> Implementations:
     affine_rules.register(table)
     control.register(table)
     region_ops.register(table)
+    dot.register(table)
+    extend.load()
     for add in _extensions:
         add(table)
     return table

@@ -17,7 +17,17 @@ from xttir.dialects.locations import locations_of
 from xttir.interp import proxies
 from xttir.interp.batch import merge, take
 from xttir.interp.machine import Machine
-from xttir.interp.memdesc import Access, AccessKind, Buffer, Cell, Choice, MemDesc
+from xttir.interp.memdesc import (
+    Access,
+    AccessKind,
+    Buffer,
+    Cell,
+    Choice,
+    MemDesc,
+    bits_of,
+    numbers_of_bits,
+    who_of,
+)
 from xttir.interp.memory_ops import RMW, rounds
 from xttir.interp.order import Stamp, in_order
 from xttir.interp.taint import Origin, taint_with
@@ -143,10 +153,13 @@ def record_access(
     for _, view in desc.each():
         if view.buffer.freed is not None:
             _report_freed(m, op, kind, view)
-        for cell, path, slots, _ in view.located():
-            mine = Access(kind, op, stamp or m.clock.now(), footprint(path, cell.shape), slots)
-            _against(m, view, cell, mine)
-            _remember(cell, mine)
+        for cell, path, slots in view.touched():
+            who = view.buffer.everyone if slots is None else who_of(slots)
+            covered = footprint(path, cell.shape) if path else None
+            mine = Access(kind, op, stamp or m.clock.now(), covered, who, slots)
+            if cell.accesses:
+                _against(m, view, cell, mine)
+            _remember(view.buffer, cell, mine)
 
 
 def _against(m: Machine, view: MemDesc, cell: Cell, mine: Access) -> None:
@@ -156,36 +169,32 @@ def _against(m: Machine, view: MemDesc, cell: Cell, mine: Access) -> None:
     for other in cell.accesses:
         if other.kind == mine.kind != "write":
             continue
-        ordered = in_order(mine.stamp, other.stamp) or clock.ordered(other.stamp)
-        if ordered is True or (ordered is not False and ordered.all()):
-            if proxied and proxies.unfenced(m, other):
-                slots = _common_slots(view, mine, other, False)
-                if slots.size and _overlap(mine, other, slots):
-                    _report_proxy(m, view, mine, other, slots)
+        common = mine.who & other.who
+        if not common:
             continue
-        slots = _common_slots(view, mine, other, ordered)
-        if slots.size and _overlap(mine, other, slots):
-            _report_race(m, view, mine, other, slots)
+        ordered = in_order(mine.stamp, other.stamp) or clock.ordered(other.stamp)
+        if left := _without(view, common, ordered):
+            if _overlap(mine, other, left):
+                _report_race(m, view, mine, other, numbers_of_bits(left))
+        elif proxied and (left := _without(view, common, proxies.fenced(m, other))):
+            if _overlap(mine, other, left):
+                _report_proxy(m, view, mine, other, numbers_of_bits(left))
 
 
-def _common_slots(
-    view: MemDesc, mine: Access, other: Access, ordered: bool | np.ndarray
-) -> np.ndarray:
-    """Slots of the buffer that both access, without an order."""
-    slots = view.slot_numbers()
-    if other.slots is not None:
-        slots = slots[np.isin(slots, other.slots)]
-    if isinstance(ordered, np.ndarray):
+def _without(view: MemDesc, who: int, flags: bool | np.ndarray) -> int:
+    """The slots `who` of programs for which `flags` (bool[batch]) does not hold."""
+    if isinstance(flags, np.ndarray):
         positions = view.buffer.positions
-        slots = slots[~ordered[slots if positions is None else positions[slots]]]
-    return slots
+        return who & ~bits_of(flags if positions is None else flags[positions])
+    return 0 if flags else who
 
 
-def _overlap(mine: Access, other: Access, slots: np.ndarray) -> bool:
-    """Whether the two touch a common element in one of `slots`."""
+def _overlap(mine: Access, other: Access, common: int) -> bool:
+    """Whether the two touch a common element in one of the slots `common` (bits)."""
     a, b = mine.footprint, other.footprint
     if a is None or b is None:
         return True
+    slots = numbers_of_bits(common)
 
     def rows(access: Access, covered: np.ndarray) -> np.ndarray:
         if covered.shape[0] == 1:
@@ -198,26 +207,18 @@ def _overlap(mine: Access, other: Access, slots: np.ndarray) -> bool:
     return bool((rows(mine, a) & rows(other, b)).any())
 
 
-def _remember(cell: Cell, mine: Access) -> None:
+def _remember(buffer: Buffer, cell: Cell, mine: Access) -> None:
     """Keep `mine` for later accesses, and forget those that it stands for: it is ordered after
     them (or that was reported), so what is ordered after it is ordered after them."""
-    if mine.slots is None and mine.footprint is None and mine.kind == "write":
+    if mine.footprint is None and mine.kind == "write" and mine.who == buffer.everyone:
         cell.accesses = [mine]
         return
     kept: list[Access] = []
     for other in cell.accesses:
         if not _stands_for(mine, other):
             kept.append(other)
-        elif mine.slots is not None:
-            slots = other.slots
-            if slots is None:
-                kept.append(other)
-                continue
-            slots = slots[~np.isin(slots, mine.slots)]
-            if slots.size and other.footprint is not None and other.footprint.shape[0] > 1:
-                kept.append(other)
-            elif slots.size:
-                kept.append(other._replace(slots=slots))
+        elif rest := other.who & ~mine.who:
+            kept.append(other if rest == other.who else other._replace(who=rest))
     kept.append(mine)
     cell.accesses = kept
 
@@ -263,7 +264,7 @@ def _report_proxy(
     )
 
 
-_DONE = {"read": "read", "write": "written"}
+_DONE = {"read": "read", "write": "written", "atomic": "updated atomically"}
 
 
 def _report_race(m: Machine, view: MemDesc, mine: Access, other: Access, slots: np.ndarray) -> None:

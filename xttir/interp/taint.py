@@ -173,9 +173,6 @@ def _rule(
         return bad
     if isinstance(op, _MOVES):
         return dense(run((lanes[0],))[0]).astype(bool)
-    if isinstance(op, tt.DotOp):
-        rows, columns, rest = lanes
-        return rows.any(axis=-1, keepdims=True) | columns.any(axis=-2, keepdims=True) | rest
     if isinstance(op, tt.ReduceOp | tt.ScanOp):
         axis = op.axis.value.data + 1
         bad = lanes[0]

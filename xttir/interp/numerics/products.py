@@ -117,3 +117,25 @@ def dot(a: np.ndarray, b: np.ndarray, c: np.ndarray, precision: str = "ieee") ->
             return np.add(product, c, out=product)
         return product + c
     return narrow((product + widen(c)).astype(np.float32), c.dtype)
+
+
+def side_by_side(a: np.ndarray, b: np.ndarray, axis: int) -> np.ndarray:
+    """`a` and `b`, stacks of matrices, joined along `axis` (-1 or -2): a view of their memory where
+    `b` follows `a` there, else a copy."""
+    if _follows(a, b, axis):
+        shape = list(a.shape)
+        shape[axis] += b.shape[axis]
+        return np.lib.stride_tricks.as_strided(a, shape, a.strides, writeable=False)
+    batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    full = [np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b)]
+    return np.concatenate(full, axis=axis)
+
+
+def _follows(a: np.ndarray, b: np.ndarray, axis: int) -> bool:
+    """Whether `b` begins where one more step along `axis` would leave `a`, in one array."""
+    if a.base is None or a.base is not b.base or a.strides != b.strides:
+        return False
+    other = -3 - axis
+    if a.shape[:-2] != b.shape[:-2] or a.shape[other] != b.shape[other]:
+        return False
+    return b.ctypes.data - a.ctypes.data == a.shape[axis] * a.strides[axis]
