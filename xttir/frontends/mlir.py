@@ -10,7 +10,7 @@ from xdsl.ir import TypeAttribute
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from xttir.diagnostics import InputError, Location
-from xttir.dialects.context import make_context
+from xttir.dialects.context import OTHERS, make_context
 from xttir.dialects.locations import location_of, locations_of
 from xttir.dialects.syntax import verifier
 from xttir.dialects.syntax.parser import TTParser
@@ -38,6 +38,8 @@ def _shared_context() -> Context:
     global _context
     if _context is None:
         _context = make_context()
+    for name in OTHERS.keys() - _context.registered_dialect_names:
+        _context.register_dialect(name, OTHERS[name])
     return _context
 
 

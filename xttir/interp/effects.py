@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
 from xttir.dialects import scf, tt, ttg, ttng
+from xttir.dialects.memory_access import GlobalAccess, global_accesses
 from xttir.interp.types import element_type, is_float_type, shape_of
 
 _ATOMICS = (tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp)
@@ -77,13 +78,13 @@ def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
             if isinstance(result.type, TensorType):
                 tile = max(tile, prod(shape_of(result.type)))
                 arithmetic += op.name.startswith(("arith.", "math.")) and is_float_type(result.type)
-    targets = {classes.find(pointer_of(op)) for op in sites if _writes(op)}
+    targets = _places(classes, sites, written=True)
     written: frozenset[int] | None
     if any(classes.anywhere(t) for t in targets):
         written = None
     else:
         written = frozenset(_positions(kernel, classes, targets))
-    ordered = any(isinstance(op, _ATOMICS) and op.results and _used(op) for op in sites)
+    ordered = any(_is_atomic(op) and op.results and _used(op) for op in sites)
     waits = any(_waits(op, classes, targets) for op in sites)
     floats = [op for op in sites if _adds_floats(op)]
     sequential = len(floats) > 1 or any(_in_loop(op) for op in floats)
@@ -103,8 +104,8 @@ def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
 def accessed_arguments(module: ModuleOp, kernel: str) -> tuple[list[int], list[int]]:
     """Positions of the arguments that `kernel` may read, and of those that it may write."""
     classes, sites = _accesses(module)
-    read = {classes.find(pointer_of(op)) for op in sites if _reads(op)}
-    written = {classes.find(pointer_of(op)) for op in sites if _writes(op)}
+    read = _places(classes, sites, written=False)
+    written = _places(classes, sites, written=True)
     for op in module.body.block.ops:
         if isinstance(op, tt.FuncOp) and op.sym_name.data == kernel:
             return _positions(op, classes, read), _positions(op, classes, written)
@@ -117,7 +118,7 @@ def _accesses(module: ModuleOp) -> tuple[_Classes, list[Operation]]:
     sites: list[Operation] = []
     for op in module.walk():
         _connect(classes, module, op)
-        if isinstance(op, _MEMORY):
+        if isinstance(op, _MEMORY) or op.has_trait(GlobalAccess, value_if_unregistered=False):
             sites.append(op)
     return classes, sites
 
@@ -126,6 +127,23 @@ def _positions(kernel: tt.FuncOp, classes: _Classes, chosen: set[SSAValue]) -> l
     """Positions of the arguments of `kernel` whose class is among `chosen`."""
     arguments = kernel.body.blocks[0].args
     return [n for n, argument in enumerate(arguments) if classes.find(argument) in chosen]
+
+
+def _places(classes: _Classes, sites: list[Operation], *, written: bool) -> set[SSAValue]:
+    """Classes of the pointers that `sites` write through, or read through."""
+    found: set[SSAValue] = set()
+    for op in sites:
+        declared = list(global_accesses(op))
+        if not declared and (_writes(op) if written else _reads(op)):
+            found.add(classes.find(pointer_of(op)))
+        for verb, pointer in declared:
+            if verb != ("load" if written else "store"):
+                found.add(classes.find(pointer))
+    return found
+
+
+def _is_atomic(op: Operation) -> bool:
+    return isinstance(op, _ATOMICS) or any(verb == "atomic" for verb, _ in global_accesses(op))
 
 
 def _reads(op: Operation) -> bool:
@@ -169,7 +187,7 @@ def _waits(op: Operation, classes: _Classes, targets: set[SSAValue]) -> bool:
     """Whether `op` looks at memory that others may change, in a loop that may go on for ever."""
     if isinstance(op, tt.AtomicPollOp):
         return True
-    if not isinstance(op, (*_ATOMICS, tt.LoadOp)) or not op.results:
+    if not (isinstance(op, tt.LoadOp) or _is_atomic(op)) or not op.results:
         return False
     where = classes.find(pointer_of(op))
     if isinstance(op, tt.LoadOp) and where not in targets and not classes.anywhere(where):

@@ -25,9 +25,10 @@ from xdsl.utils.target import Target
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 import xttir
+from xttir import extend
 from xttir.analyses.passes import Refuted
 from xttir.diagnostics import InputError, Location, Unsupported
-from xttir.dialects.context import MENDED, NEW
+from xttir.dialects.context import known_dialects
 from xttir.tools.expected import Expectations
 
 _SPLIT = re.compile(r"^// -----.*\n?", re.MULTILINE)
@@ -99,7 +100,8 @@ class XttirOptMain(xDSLOptMain):
     # Registration
 
     def register_all_dialects(self) -> None:
-        known = {**Universe.get_multiverse().all_dialects, **MENDED, **NEW}
+        extend.load()
+        known = {**Universe.get_multiverse().all_dialects, **known_dialects()}
         for name, factory in known.items():
             self.ctx.register_dialect(name, factory)
         self.ctx.load_registered_dialect("builtin")

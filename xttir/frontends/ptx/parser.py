@@ -46,6 +46,9 @@ def parse_ptx(text: str, filename: str = "<ptx>") -> ModuleOp:
     Module attributes: `ptx.version` ("8.7"), `ptx.target` (its words), `ptx.address_size`,
     `ptx.files` (of `.file`, by number). Raises InputError with the place of what is wrong.
     """
+    from xttir import extend
+
+    extend.load_instructions()
     source = Source(text, filename)
     parser = Parser(source)
     # Nothing is thrown away here; looking for garbage would cost half as much again.

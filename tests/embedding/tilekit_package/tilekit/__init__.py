@@ -1,0 +1,1 @@
+"""A dialect of tiles for xttir, as a package of its own."""
