@@ -1,4 +1,4 @@
-"""Small random modules: one op that moves no data, with a layout that follows or one that does not."""
+"""Small random modules: one op that moves no data, with a layout that follows or does not."""
 
 from __future__ import annotations
 

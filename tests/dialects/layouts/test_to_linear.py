@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.dialects.layouts.record import FILE
 from tests.dialects.layouts.strategies import DISTRIBUTED, MEMORY, Case
 from tests.dialects.layouts.triton_layouts import LayoutOracle
 from xttir.dialects.context import make_context
+from xttir.dialects.layouts.linear_layout import LinearLayout
 from xttir.dialects.layouts.to_linear import linear_layout
 from xttir.dialects.syntax.parser import TTParser
 
@@ -35,3 +39,19 @@ def test_as_triton(layouts: LayoutOracle, family: str, data: st.DataObject) -> N
     case: Case = data.draw(FAMILIES[family])
     ours = linear_layout(attribute(case.encoding), case.shape)
     assert layouts.layout(case.encoding, case.shape) == ours
+
+
+def recorded() -> list[dict]:
+    """What `record` wrote: layouts that Triton 3.9 made."""
+    return json.loads(FILE.read_text())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_as_recorded(family: str) -> None:
+    entries = [entry for entry in recorded() if entry["family"] == family]
+    assert len(entries) >= 10
+    for entry in entries:
+        ours = linear_layout(attribute(entry["encoding"]), tuple(entry["shape"]))
+        ins = tuple((name, tuple(map(tuple, many))) for name, many in entry["ins"])
+        outs = tuple((name, bits) for name, bits in entry["outs"])
+        assert ours == LinearLayout(ins, outs), entry["encoding"]
