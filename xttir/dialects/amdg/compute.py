@@ -38,6 +38,11 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import MemoryReadEffect, Pure
 
+from xttir.dialects.amdg.layout_checks import (
+    check_concat,
+    check_extract,
+    check_in_thread_transpose,
+)
 from xttir.dialects.ods import I32_ATTR, Check
 from xttir.dialects.tt.traits import (
     Elementwise,
@@ -113,6 +118,7 @@ class ExtractSliceOp(IRDLOperation):
         for size, part, offset in zip(source.get_shape(), result.get_shape(), offsets, strict=True):
             check(part <= size, "result shape cannot exceed source shape")
             check(offset >= 0 and offset + part <= size, "offsets must lie inside the source")
+        check_extract(source, [int(offset) for offset in offsets], result)
 
 
 @irdl_op_definition
@@ -141,6 +147,7 @@ class ConcatOp(IRDLOperation):
             len(self.sources) * math.prod(first.get_shape()) == math.prod(result.get_shape()),
             "sources must hold as many elements as the result",
         )
+        check_concat(first, result)
 
 
 @irdl_op_definition
@@ -215,6 +222,12 @@ class InThreadTransposeOp(IRDLOperation):
     result = result_def(TENSOR)
     assembly_format = "$src attr-dict `:` type($src) `->` type($result)"
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        source, result = self.src.type, self.result.type
+        assert isinstance(source, TensorType)
+        assert isinstance(result, TensorType)
+        check_in_thread_transpose(source, result)
 
 
 @irdl_op_definition

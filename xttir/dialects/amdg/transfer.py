@@ -26,7 +26,7 @@ from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from xttir.dialects.ods import BOOL_ATTR, I32_ATTR, Derived, same_shape_i1
 from xttir.dialects.tt.traits import check
-from xttir.dialects.tt.types import I16_I32_TENSOR, TENSOR, TENSOR_DESC
+from xttir.dialects.tt.types import I16_I32_TENSOR, TENSOR, TENSOR_DESC, TensorDescType
 from xttir.dialects.ttg.types import I32_TYPED, MEMDESC, PTR_TENSOR, AsyncTokenType, MemDescType
 
 _TOKEN = AsyncTokenType()
@@ -213,6 +213,22 @@ class UpdateTensorDescriptorOp(IRDLOperation):
         " (`pred` `=` $pred^)? attr-dict `:` type($desc)"
     )
     traits = traits_def(Pure())
+
+    def verify_(self) -> None:
+        assert isinstance(self.desc.type, TensorDescType)
+        rank = len(self.desc.type.get_shape())
+        for what, group in (("add_offsets", self.add_offsets), ("set_bounds", self.set_bounds)):
+            check(
+                len(group) in (0, rank),
+                f"expected {rank} {what} to match descriptor rank, got {len(group)}",
+            )
+        check(
+            bool(self.add_offsets or self.set_bounds) or self.pred is not None,
+            "must provide at least one of add_offsets, set_bounds, or pred",
+        )
+        if self.clamp_bounds is not None:
+            check(bool(self.add_offsets), "clamp_bounds requires add_offsets")
+            check(not self.set_bounds, "clamp_bounds and set_bounds are mutually exclusive")
 
 
 class _BarrierOp(IRDLOperation):
