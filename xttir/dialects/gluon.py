@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Dialect
-from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
 from xttir.dialects.layouts.encodings import (
     GLUON_ENCODINGS,
     AutoEncodingAttr,
     CoalescedEncodingAttr,
 )
-from xttir.dialects.tt.traits import SameElementType, SameShape, check
+from xttir.dialects.tt.traits import LayoutOp, SameElementType, SameShape, check
 from xttir.dialects.tt.types import TENSOR
 
 
 @irdl_op_definition
-class SetAutoLayoutOp(IRDLOperation):
+class SetAutoLayoutOp(LayoutOp):
     """Give a tensor of `auto_encoding` a concrete layout."""
 
     name = "gluon.set_auto_layout"

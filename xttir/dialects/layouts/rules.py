@@ -15,6 +15,10 @@ from xdsl.dialects.builtin import ArrayAttr, FloatAttr, IntegerAttr, StringAttr,
 from xdsl.ir import Attribute
 from xdsl.utils.exceptions import VerifyException
 
+from xttir.dialects.layouts.enums import (
+    CacheEvictionPriority,
+    TensorMemoryScalesBlockRepOrder,
+)
 from xttir.dialects.layouts.linear_layout import LayoutError, LinearLayout
 from xttir.dialects.layouts.parameters import (
     DISTRIBUTED,
@@ -360,7 +364,7 @@ def _tensor_memory(encoding: StructAttr) -> None:
 def _scales(encoding: StructAttr) -> None:
     _check_cga(encoding, 2)
     order = encoding.get("blockRepOrder")
-    words = ("mnThenK", "kThenMn")
+    words = tuple(case.keyword for case in TensorMemoryScalesBlockRepOrder)
     check(
         order is None or (isinstance(order, StringAttr) and order.data in words),
         f"expected one of {', '.join(words)}, got: {order}",
@@ -371,14 +375,7 @@ def _scales(encoding: StructAttr) -> None:
 
 
 _MODIFIERS = ("none", "ca", "cg", "wb", "cs", "wt", "cv")
-_PRIORITIES = (
-    "none",
-    "evict_normal",
-    "evict_unchanged",
-    "evict_first",
-    "evict_last",
-    "no_allocate",
-)
+_PRIORITIES = tuple(case.keyword for case in CacheEvictionPriority)
 
 
 def _cache_policy(encoding: StructAttr) -> None:

@@ -66,6 +66,7 @@ from xttir.dialects.ttng.types import (
     CachePolicyAttr,
     PackedArithOpKind,
     TensorDescIm2ColType,
+    TMEMLoadReduceModifier,
     TMEMLoadReduceModifierAttr,
     TMEMWaitKind,
 )

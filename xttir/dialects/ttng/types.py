@@ -23,6 +23,11 @@ class TMEMWaitKind(OdsEnum):
     STORE = 1, "store"
 
 
+class TMEMLoadReduceModifier(OdsEnum):
+    MIN = 1, "min"
+    MAX = 2, "max"
+
+
 class PackedArithOpKind(OdsEnum):
     ADD = 0, "add"
     SUB = 1, "sub"
@@ -65,7 +70,11 @@ class TMEMLoadReduceModifierAttr(ParametrizedAttribute):
     @classmethod
     def parse_parameters(cls, parser: AttrParser) -> Sequence[Attribute]:
         with parser.in_angle_brackets():
-            return [StringAttr(parser.parse_keyword_in(("min", "max")))]
+            return [
+                StringAttr(
+                    parser.parse_keyword_in([case.keyword for case in TMEMLoadReduceModifier])
+                )
+            ]
 
     def print_parameters(self, printer: Printer) -> None:
         printer.print_string(f"<{self.kind.data}>")
