@@ -6,17 +6,47 @@ inlined, and `fused[...]` for what a pass merged. Diagnostics want the innermost
 
 from __future__ import annotations
 
+from functools import lru_cache
+from typing import TypeVar
+
 from xdsl.dialects.builtin import (
     ArrayAttr,
     CallSiteLoc,
     FileLineColLoc,
     FusedLoc,
+    IntAttr,
     NameLoc,
     StringAttr,
 )
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import (
+    Attribute,
+    BlockArgument,
+    Operation,
+    OpResult,
+    ParametrizedAttribute,
+    SSAValue,
+)
 
 from xttir.diagnostics import Location
+
+_A = TypeVar("_A", bound=ParametrizedAttribute)
+
+
+def unchecked(cls: type[_A], *parameters: Attribute) -> _A:
+    """The attribute of `cls` with parameters that are known to be right."""
+    made = cls.__new__(cls)
+    for (name, _), value in zip(cls.get_irdl_definition().parameters, parameters, strict=True):
+        object.__setattr__(made, name, value)
+    return made
+
+
+_int = lru_cache(maxsize=1 << 14)(IntAttr)
+
+
+def file_location(file: StringAttr, line: int, column: int) -> FileLineColLoc:
+    """`"file":line:column`, made without xDSL's checks: half of all attributes of a module."""
+    return unchecked(FileLineColLoc, file, _int(line), _int(column))
+
 
 CALLED_FROM = "called from"
 

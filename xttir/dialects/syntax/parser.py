@@ -4,14 +4,17 @@ What is added to the syntax: location aliases used before their definition, fuse
 metadata, file ranges. What is mended (`literals`): hexadecimal floats inside `dense<...>` and NaN
 payloads.
 As in MLIR, an op without a location gets its place in the text.
-What makes it fast: one regular expression per token (`lexer`), types remembered by their text,
-`loc(#loc7)` read in one step, and one plan per assembly format (`formats`).
+What makes it fast: one regular expression per token (`lexer`), types and attributes remembered by
+their text (`remembered`), `loc(#loc7)` read in one step, and one plan per assembly format
+(`formats`).
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from xdsl.context import Context
@@ -34,10 +37,10 @@ from xdsl.utils.lexer import Span
 from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from xttir.diagnostics import Location
-from xttir.dialects.locations import range_location
+from xttir.dialects.locations import file_location, range_location, unchecked
 from xttir.dialects.syntax.formats import FormatPlan
 from xttir.dialects.syntax.lexer import FastToken
-from xttir.dialects.syntax.literals import LiteralParser
+from xttir.dialects.syntax.remembered import RememberingParser
 from xttir.dialects.tt.versions import upgrade
 
 _ALIAS_DEF = re.compile(r"^(#[\w.$-]+) = (?=loc\()", re.MULTILINE)
@@ -60,15 +63,6 @@ def _parens(depth: int) -> str:
 
 _LOC_TEXT = re.compile(rf"loc\({_parens(7)}\)").match
 """A location written in place, with call sites up to seven deep."""
-
-_NEST0 = r'[^<>"\n]*'
-_NEST1 = rf"{_NEST0}(?:<{_NEST0}>{_NEST0})*"
-_NEST2 = rf"{_NEST0}(?:<{_NEST1}>{_NEST0})*"
-_NEST3 = rf"{_NEST0}(?:<{_NEST2}>{_NEST0})*"
-_TYPE_TEXT = re.compile(rf"(?:tensor|![\w.$-]+)<{_NEST3}>").match
-
-_ALIAS_USE = re.compile(r"#[\w.$-]+|![\w$-]+(?![\w.$-])").search
-"""Text of a type that means something only where its aliases are defined."""
 
 _PERCENT = MLIRTokenKind.PERCENT_IDENT
 _BARE = MLIRTokenKind.BARE_IDENT
@@ -98,6 +92,12 @@ def _inherent(op_type: type[Operation]) -> frozenset[str]:
     return frozenset(op_type.get_irdl_definition().properties)
 
 
+@cache
+def _hint_of(name: str) -> str | None:
+    """The name hint that values called `name` get, if any."""
+    return SSAValue.extract_valid_name(name) if SSAValue.is_valid_name(name) else None
+
+
 class FastOperand(UnresolvedOperand):
     """An operand's name and tuple index; its span is made only for an error."""
 
@@ -114,12 +114,11 @@ class FastOperand(UnresolvedOperand):
         return self._token.text[1:]
 
 
-class TTParser(LiteralParser):
+class TTParser(RememberingParser):
     """See the module's docstring.
 
-    `types` may be shared between parsers of one context: types by their text. `op_starts` holds
-    the position of every op parsed, in the order in which they were finished; `forward_values`
-    are the values that were used before their definition.
+    `op_starts` holds the position of every op parsed, in the order in which they were finished;
+    `forward_values` are the values that were used before their definition.
     """
 
     def __init__(
@@ -129,15 +128,14 @@ class TTParser(LiteralParser):
         name: str = "<unknown>",
         types: dict[str, TypeAttribute] | None = None,
     ) -> None:
-        super().__init__(ctx, input, name)
-        self.types: dict[str, TypeAttribute] = {} if types is None else types
-        self.aliased_types: dict[str, TypeAttribute] = {}
+        super().__init__(ctx, input, name, types)
         self.op_starts: list[tuple[Operation, int]] = []
         self.forward_values: list[SSAValue] = []
         self._pending: dict[str, int] = {}
         self._inline_locations: dict[str, LocationAttr] = {}
         self._ops: dict[str, tuple[type[Operation], str, FormatPlan | None, frozenset[str]]] = {}
-        self._file = StringAttr(name)
+        self._strings: dict[str, StringAttr] = {}
+        self._file = self._string(name)
         self._lines: list[int] | None = None
 
     # Modules and ops
@@ -242,8 +240,8 @@ class TTParser(LiteralParser):
                 start = span.start if isinstance(span, Span | FastToken) else 0
                 first.location = self._location_at(start)
             self._said_unknown = False
-        if SSAValue.is_valid_name(name):
-            hint = SSAValue.extract_valid_name(name)
+        hint = _hint_of(name)
+        if hint is not None:
             for value in values:
                 value._name = hint  # pyright: ignore[reportPrivateUsage]
 
@@ -279,50 +277,6 @@ class TTParser(LiteralParser):
             if value.type is type or value.type == type:
                 return value
         return super().resolve_operand(operand, type)
-
-    # Types
-
-    def parse_optional_type(self) -> TypeAttribute | None:
-        token = self._parser_state.current_token
-        kind = token.kind
-        if kind is _BARE:
-            text = token.text
-            found = self.types.get(text)
-            if found is not None:
-                self.advance()
-                return found
-            if text != "tensor":
-                found = super().parse_optional_type()
-                if found is not None and self._previous_was(token):
-                    self.types[text] = found
-                return found
-        elif kind is not _EXCLAMATION:
-            return super().parse_optional_type()
-        start: int = token.start  # pyright: ignore
-        match = _TYPE_TEXT(self.text, start)
-        if match is None:
-            return super().parse_optional_type()
-        text = match.group()
-        memo = self.aliased_types if _ALIAS_USE(text) else self.types
-        found = memo.get(text)
-        if found is not None:
-            self._jump(match.end())
-            return found
-        found = super().parse_optional_type()
-        if found is not None and not self.text[match.end() : self.pos].strip():
-            memo[text] = found
-        return found
-
-    def _previous_was(self, token: Any) -> bool:
-        """Whether `token` was the last one read: only a type that is one word may be remembered."""
-        between = self.text[token.start + len(token.text) : self.pos]
-        return not between.strip() or between.lstrip().startswith("//")
-
-    def parse_type(self) -> TypeAttribute:
-        found = self.parse_optional_type()
-        if found is None:
-            self.raise_error("type expected")
-        return found
 
     # Locations
 
@@ -378,12 +332,19 @@ class TTParser(LiteralParser):
     def _plain_location(self, match: re.Match[str]) -> LocationAttr:
         file, line, column, name, child, callee, caller, _ = match.groups()
         if file is not None:
-            return FileLineColLoc(StringAttr(file), IntAttr(int(line)), IntAttr(int(column)))
+            return file_location(self._string(file), int(line), int(column))
         if name is not None:
-            return NameLoc(StringAttr(name), self._location_alias(child))
+            return unchecked(NameLoc, self._string(name), self._location_alias(child))
         if callee is not None:
-            return CallSiteLoc(self._location_alias(callee), self._location_alias(caller))
+            places = self._location_alias(callee), self._location_alias(caller)
+            return unchecked(CallSiteLoc, *places)
         return UnknownLoc()
+
+    def _string(self, text: str) -> StringAttr:
+        found = self._strings.get(text)
+        if found is None:
+            found = self._strings[text] = StringAttr(text)
+        return found
 
     def parse_optional_location(self) -> LocationAttr | None:
         token = self._parser_state.current_token
@@ -462,14 +423,8 @@ class TTParser(LiteralParser):
         """Where `position` is in the text."""
         if self._lines is None:
             self._lines = [0, *(m.end() for m in re.finditer("\n", self.text))]
-        low, high = 0, len(self._lines)
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._lines[middle] <= position:
-                low = middle
-            else:
-                high = middle
-        return Location(self._file.data, low + 1, position - self._lines[low] + 1)
+        line = bisect_right(self._lines, position)
+        return Location(self._file.data, line, position - self._lines[line - 1] + 1)
 
     def place_of(self, op: Operation) -> Location:
         """Where `op`, which this parser made, stands in the text."""
@@ -480,4 +435,6 @@ class TTParser(LiteralParser):
 
     def _location_at(self, position: int) -> FileLineColLoc:
         at = self.place(position)
-        return FileLineColLoc(self._file, IntAttr(at.line), IntAttr(at.column))
+        assert at.line is not None
+        assert at.column is not None
+        return file_location(self._file, at.line, at.column)

@@ -1,0 +1,159 @@
+"""A parser that remembers types, numbers, constants and dictionaries by their text.
+
+Modules repeat themselves: a kernel of a thousand ops has some twenty types, and its attribute
+dictionaries say the same few things. One regular expression finds where such a text ends; if it has
+been read before, the attribute made then is taken. What the expressions do not match is read token
+by token. Texts that use aliases (`#blocked`) or dialects are remembered within one module only,
+except types, which may be shared between the texts of one context.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from xdsl.context import Context
+from xdsl.ir import Attribute, TypeAttribute
+from xdsl.utils.mlir_lexer import MLIRTokenKind
+
+from xttir.dialects.syntax.literals import LiteralParser
+
+_NEST0 = r'[^<>"\n]*'
+_NEST1 = rf"{_NEST0}(?:<{_NEST0}>{_NEST0})*"
+_NEST2 = rf"{_NEST0}(?:<{_NEST1}>{_NEST0})*"
+_NEST3 = rf"{_NEST0}(?:<{_NEST2}>{_NEST0})*"
+_TYPE_TEXT = re.compile(rf"(?:tensor|![\w.$-]+)<{_NEST3}>").match
+_DENSE_TEXT = re.compile(rf'dense<[^<>"\n]{{0,80}}> : (?:tensor|vector)<{_NEST3}>').match
+_NUMBER_TEXT = re.compile(
+    r"-?[0-9][0-9a-zA-Z.]*(?:[eE][-+][0-9]+)? : (?:i[0-9]+|index|b?f[0-9]+)(?![\w$.-])"
+).match
+_DICTIONARY_TEXT = re.compile(r'\{(?:[^{}"\n]++|"[^"\\\n]*+")*+\}').match
+
+_ALIAS_USE = re.compile(r"#[\w.$-]+|![\w$-]+(?![\w.$-])").search
+"""Text of a type that means something only where its aliases are defined."""
+
+_PLAIN: dict[str, Attribute] = {}
+_PLAIN_DICTIONARIES: dict[str, dict[str, Attribute]] = {}
+"""Attributes, and dictionaries of them, whose text means the same in every module."""
+_MANY = 4096
+"""How many of each are kept."""
+
+_BARE = MLIRTokenKind.BARE_IDENT
+_EXCLAMATION = MLIRTokenKind.EXCLAMATION_IDENT
+_INTEGER = MLIRTokenKind.INTEGER_LIT
+_MINUS = MLIRTokenKind.MINUS
+_BRACE = MLIRTokenKind.L_BRACE
+
+_T = TypeVar("_T")
+
+
+class RememberingParser(LiteralParser):
+    """See the module's docstring. `types` may be shared between parsers of one context."""
+
+    def __init__(
+        self,
+        ctx: Context,
+        input: str | bytes,
+        name: str = "<unknown>",
+        types: dict[str, TypeAttribute] | None = None,
+    ) -> None:
+        super().__init__(ctx, input, name)
+        self.types: dict[str, TypeAttribute] = {} if types is None else types
+        self.aliased_types: dict[str, TypeAttribute] = {}
+        self._attributes: dict[str, Attribute] = {}
+        self._dictionaries: dict[str, dict[str, Attribute]] = {}
+
+    def _remembered(
+        self, match: re.Match[str], memo: dict[str, _T], read: Callable[[], _T | None]
+    ) -> _T | None:
+        """What the matched text stands for: out of `memo`, or by `read` from its first token on."""
+        text = match.group()
+        found = memo.get(text)
+        if found is not None:
+            self._jump(match.end())
+            return found
+        found = read()
+        end = match.end()
+        if (
+            found is not None
+            and self.pos >= end
+            and not self.text[end : self.pos].strip()
+            and len(memo) < _MANY
+        ):
+            memo[text] = found
+        return found
+
+    # Types
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        token = self._parser_state.current_token
+        kind = token.kind
+        if kind is _BARE:
+            text = token.text
+            found = self.types.get(text)
+            if found is not None:
+                self.advance()
+                return found
+            if text != "tensor":
+                found = super().parse_optional_type()
+                if found is not None and self._previous_was(token):
+                    self.types[text] = found
+                return found
+        elif kind is not _EXCLAMATION:
+            return super().parse_optional_type()
+        match = _TYPE_TEXT(self.text, token.start)  # pyright: ignore
+        if match is None:
+            return super().parse_optional_type()
+        memo = self.aliased_types if _ALIAS_USE(match.group()) else self.types
+        return self._remembered(match, memo, super().parse_optional_type)
+
+    def _previous_was(self, token: Any) -> bool:
+        """Whether `token` was the last one read: only a type that is one word may be remembered."""
+        between = self.text[token.start + len(token.text) : self.pos]
+        return not between.strip() or between.lstrip().startswith("//")
+
+    def parse_type(self) -> TypeAttribute:
+        found = self.parse_optional_type()
+        if found is None:
+            self.raise_error("type expected")
+        return found
+
+    # Attributes
+
+    def parse_optional_attribute(self) -> Attribute | None:
+        token = self._parser_state.current_token
+        kind = token.kind
+        if kind is _INTEGER or kind is _MINUS:
+            match = _NUMBER_TEXT(self.text, token.start)  # pyright: ignore
+        elif kind is _BARE and token.text == "dense":
+            match = _DENSE_TEXT(self.text, token.start)  # pyright: ignore
+        else:
+            match = None
+        if match is None:
+            return super().parse_optional_attribute()
+        text = match.group()
+        memo = self._attributes if "#" in text or "!" in text else _PLAIN
+        return self._remembered(match, memo, super().parse_optional_attribute)
+
+    def parse_optional_dictionary_attr_dict(self) -> dict[str, Attribute]:
+        if self.token_kind is not _BRACE:
+            return {}
+        match = _DICTIONARY_TEXT(self.text, self.pos)
+        read = super().parse_optional_dictionary_attr_dict
+        if match is None:
+            return read()
+        text = match.group()
+        plain = "#" not in text and "!" not in text
+        memo = _PLAIN_DICTIONARIES if plain else self._dictionaries
+        return dict(self._remembered(match, memo, read) or {})
+
+    def parse_optional_properties_dict(self) -> dict[str, Attribute]:
+        if self.token_kind is not MLIRTokenKind.LESS:
+            return {}
+        self.advance()
+        if self.token_kind is not _BRACE:
+            self.raise_error("Expected '{'")
+        found = self.parse_optional_dictionary_attr_dict()
+        self.skip(MLIRTokenKind.GREATER, "Expected '>'")
+        return found
