@@ -94,9 +94,7 @@ module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.targ
 
 WAIT_FULL = "        ttng.wait_barrier %f, %phase : !ttg.memdesc<1xi64, #shared, #smem, mutable>\n"
 LOAD = "        %v = ttg.local_load %m : !ttg.memdesc<64xf32, #shared, #smem, mutable> -> tensor<64xf32, #blocked>\n"
-ARRIVE_EMPTY = (
-    "        ttng.arrive_barrier %e, 1 : !ttg.memdesc<1xi64, #shared, #smem, mutable>\n"
-)
+ARRIVE_EMPTY = "        ttng.arrive_barrier %e, 1 : !ttg.memdesc<1xi64, #shared, #smem, mutable>\n"
 WAIT_EMPTY = "        ttng.wait_barrier %e, %phase : !ttg.memdesc<1xi64, #shared, #smem, mutable>\n"
 STORE = "        ttg.local_store %v, %m : tensor<64xf32, #blocked> -> !ttg.memdesc<64xf32, #shared, #smem, mutable>\n"
 ARRIVE_FULL = "        ttng.arrive_barrier %f, 1 : !ttg.memdesc<1xi64, #shared, #smem, mutable>\n"

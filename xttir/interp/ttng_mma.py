@@ -49,8 +49,12 @@ def _operand(m: Machine, op: Operation, value: Any, of: SSAValue, stamp: Stamp |
         value = shared.load(m, op, value, stamp)
     shape = _shape(of)
     if type(value) is Tainted:
-        return value
-    value = dense(value)
+        bad = np.broadcast_to(value.bad, (value.bad.shape[0], *shape))
+        return Tainted(_full(dense(value.value), shape), bad, value.origin)
+    return _full(dense(value), shape)
+
+
+def _full(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return value if value.shape[1:] == shape else np.broadcast_to(value, (value.shape[0], *shape))
 
 
