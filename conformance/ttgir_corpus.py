@@ -103,7 +103,7 @@ def _values(rng: np.random.Generator, ty: Attribute) -> np.ndarray:
     dtype = numpy_dtype(ty)
     if is_float(dtype):
         return (rng.standard_normal(ELEMENTS) * 0.5).astype(np.float32).astype(dtype)
-    if dtype == bool:
+    if dtype.kind == "b":
         return rng.integers(0, 2, ELEMENTS).astype(bool)
     return rng.integers(0, 100, ELEMENTS).astype(dtype)
 
@@ -166,7 +166,7 @@ def judge(folder: Path, policy: RunPolicy, repeat: int) -> Verdict:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     shared = Path(os.environ.get("XTTIR_SHARED", "../shared"))
     parser.add_argument("corpus", nargs="?", type=Path, default=shared / "corpus" / "triton")
     parser.add_argument("--only", default="", help="kernels whose name holds this")

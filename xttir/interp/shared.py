@@ -173,12 +173,14 @@ def _against(m: Machine, view: MemDesc, cell: Cell, mine: Access) -> None:
         if not common:
             continue
         ordered = in_order(mine.stamp, other.stamp) or clock.ordered(other.stamp)
-        if left := _without(view, common, ordered):
-            if _overlap(mine, other, left):
-                _report_race(m, view, mine, other, numbers_of_bits(left))
-        elif proxied and (left := _without(view, common, proxies.fenced(m, other))):
-            if _overlap(mine, other, left):
-                _report_proxy(m, view, mine, other, numbers_of_bits(left))
+        races = _without(view, common, ordered)
+        if races and _overlap(mine, other, races):
+            _report_race(m, view, mine, other, numbers_of_bits(races))
+        if races or not proxied:
+            continue
+        unseen = _without(view, common, proxies.fenced(m, other))
+        if unseen and _overlap(mine, other, unseen):
+            _report_proxy(m, view, mine, other, numbers_of_bits(unseen))
 
 
 def _without(view: MemDesc, who: int, flags: bool | np.ndarray) -> int:
