@@ -17,7 +17,6 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
 
 from xttir.analyses.sizes.contract import GENERAL, Contract, TensorFacts
-from xttir.analyses.sizes.evaluate import Descriptor
 from xttir.analyses.sizes.terms import (
     Cond,
     Symbol,
@@ -25,7 +24,6 @@ from xttir.analyses.sizes.terms import (
     Unknown,
     as_term,
     at_most,
-    both,
     equal,
     floor_div,
     least,
@@ -55,6 +53,28 @@ _COMPARE: dict[type, Compare] = {
 }
 
 
+def _power(a: Term, b: Term) -> Term:
+    if a.constant is None or b.constant is None or not 0 <= b.constant <= 64:
+        raise InputError("a power in the contract that is not one of constants")
+    return as_term(a.constant**b.constant)
+
+
+Binary = Callable[[Term, Term], Term]
+_BINARY: dict[type, Binary] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+    ast.FloorDiv: floor_div,
+    ast.Mod: modulo,
+    ast.Pow: _power,
+}
+_CALLS: dict[str, Binary] = {
+    "cdiv": lambda a, b: floor_div(a + b - 1, b),
+    "min": least,
+    "max": most,
+}
+
+
 def from_words(module: ModuleOp, function: tt.FuncOp, words: str) -> Contract:
     """The contract of a kernel without a launch: anything that `words` do not rule out.
 
@@ -74,7 +94,8 @@ class _Reader:
         self.function = function
         self.trees = [(s, _parse(s)) for s in statements]
         self.arguments: list[Argument] = []
-        self.contract = Contract([], (as_term(1),) * 3)
+        one = as_term(1)
+        self.contract = Contract([], (one, one, one))
         self.names = _parameter_names(function)
         self.placed: dict[str, Term] = {}
         """What stands for an argument, `len(x)` or `grid[i]`."""
@@ -93,7 +114,11 @@ class _Reader:
                 self.placed[key] = term_of(Symbol(key, 0, INT32_MAX, True))
         for axis in range(3):
             high = INT32_MAX if axis == 0 else 65535
-            self.placed[f"grid[{axis}]"] = term_of(Symbol(f"grid[{axis}]", 1, high, True))
+            key = f"grid[{axis}]"
+            self.placed[key] = term_of(Symbol(key, 1, high, True))
+            if axis not in axes_used(self.function) and not self._speaks_of(key):
+                self.placed[key] = as_term(1)
+                c.text.append(f"{key} == 1 (the kernel does not ask for its program id)")
         bounded: set[str] = set()
         for text, tree in self.trees:
             bounded |= {_key(n) for n in ast.walk(tree) if _key(n)}
@@ -112,6 +137,9 @@ class _Reader:
             self._parameter(name, ty, f"len({name})" in bounded)
         self._divisibility()
         return c
+
+    def _speaks_of(self, key: str) -> bool:
+        return any(_key(node) == key for _, tree in self.trees for node in ast.walk(tree))
 
     def _parameter(self, name: str, ty: Any, bounded: bool) -> None:
         c = self.contract
@@ -226,27 +254,13 @@ class _Reader:
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
             return -self._term(node.operand)
         if isinstance(node, ast.BinOp):
-            a, b = self._term(node.left), self._term(node.right)
-            if isinstance(node.op, ast.Add):
-                return a + b
-            if isinstance(node.op, ast.Sub):
-                return a - b
-            if isinstance(node.op, ast.Mult):
-                return a * b
-            if isinstance(node.op, ast.FloorDiv):
-                return floor_div(a, b)
-            if isinstance(node.op, ast.Mod):
-                return modulo(a, b)
-            if isinstance(node.op, ast.Pow) and a.constant and b.constant:
-                return as_term(a.constant ** min(b.constant, 64))
+            binary = _BINARY.get(type(node.op))
+            if binary is not None:
+                return binary(self._term(node.left), self._term(node.right))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 2:
-            a, b = (self._term(x) for x in node.args)
-            if node.func.id == "cdiv":
-                return floor_div(a + b - 1, b)
-            if node.func.id == "min":
-                return least(a, b)
-            if node.func.id == "max":
-                return most(a, b)
+            call = _CALLS.get(node.func.id)
+            if call is not None:
+                return call(self._term(node.args[0]), self._term(node.args[1]))
         raise InputError(f"cannot read `{ast.unparse(node)}` in the contract")
 
 
@@ -262,22 +276,32 @@ def _parse(text: str) -> ast.Compare:
 
 def _key(node: ast.AST) -> str:
     """`n`, `len(x)` or `grid[0]`, if the node is one of them."""
-    if isinstance(node, ast.Name):
-        return node.id
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
-        if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
-            return f"len({node.args[0].id})"
-    if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
-        if node.value.id == "grid" and isinstance(node.slice, ast.Constant):
-            return f"grid[{node.slice.value}]"
-    return ""
+    match node:
+        case ast.Name(id=name):
+            return name
+        case ast.Call(func=ast.Name(id="len"), args=[ast.Name(id=name)]):
+            return f"len({name})"
+        case ast.Subscript(value=ast.Name(id="grid"), slice=ast.Constant(value=axis)):
+            return f"grid[{axis}]"
+        case _:
+            return ""
 
 
 def _values_of(node: ast.AST) -> str:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "values":
-        if len(node.args) == 1 and isinstance(node.args[0], ast.Name):
-            return node.args[0].id
-    return ""
+    match node:
+        case ast.Call(func=ast.Name(id="values"), args=[ast.Name(id=name)]):
+            return name
+        case _:
+            return ""
+
+
+def axes_used(function: tt.FuncOp) -> set[int]:
+    """The axes of the grid that a kernel (or one that it may call) asks about."""
+    module = function.parent_op()
+    ops = (module or function).walk()
+    return {
+        op.axis.value.data for op in ops if isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp)
+    }
 
 
 def _parameter_names(function: tt.FuncOp) -> list[str]:
@@ -287,7 +311,7 @@ def _parameter_names(function: tt.FuncOp) -> list[str]:
     out: list[str] = []
     for n, argument in enumerate(function.body.blocks[0].args):
         location = argument.location
-        name = location.name_attr if isinstance(location, NameLoc) else None
+        name = location.desc if isinstance(location, NameLoc) else None
         text = name.data if isinstance(name, StringAttr) else argument.name_hint or f"arg{n}"
         out.append(text if text not in out else f"{text}_{n}")
     return out

@@ -26,7 +26,6 @@ from xttir.interp.launch import (
     DescriptorArg,
     Launch,
     LaunchResult,
-    ScalarArg,
     Storage,
     TensorArg,
 )
@@ -123,7 +122,7 @@ def _run(
         return None
     wanted = {location_of(a.op) for a in question.accesses}
     kinds = {question.kind}
-    if question.kind is Kind.INT_OVERFLOW:
+    if question.kind is Kind.INT_OVERFLOW and all(t.bounded for t in contract.tensors.values()):
         kinds |= {Kind.OUT_OF_BOUNDS}
     shown = [
         f

@@ -65,9 +65,10 @@ class Contract:
     """See the module's docstring.
 
     `parameters`: tiles and descriptors for the kernel's parameters. `below` and `above`: bounds of
-    the integers in a tensor (`measured`: those of a launch), each with its words. `overlapping`: pairs of tensors that share memory in a way that is not
-    modelled. `text`: the contract, for people. `values`: the launch's own numbers. `guessed`:
-    symbols of which the launch does not say what determines them.
+    the integers in a tensor (`measured`: those of a launch), each with its words. `overlapping`:
+    pairs of tensors that share memory in a way that is not modelled. `text`: the contract, for
+    people. `values`: the launch's own numbers. `guessed`: symbols of which the launch does not say
+    what determines them.
     """
 
     parameters: list[Any]
@@ -103,7 +104,8 @@ class _FromLaunch:
     def __init__(self, launch: Launch, function: tt.FuncOp):
         self.launch = launch
         self.function = function
-        self.contract = Contract([], (as_term(1),) * 3, launch=launch)
+        one = as_term(1)
+        self.contract = Contract([], (one, one, one), launch=launch)
         self.numbers: dict[str, tuple[int, int]] = {}
         """Integer arguments: value and bits."""
         self.sizes: list[tuple[str, Term, int]] = []
@@ -116,9 +118,10 @@ class _FromLaunch:
         arguments = list(zip(names, self.launch.arguments, parameters, strict=True))
         for name, argument, parameter in arguments:
             ty = parameter.type
-            if isinstance(argument, ScalarArg) and isinstance(ty, IntegerType):
-                if ty.width.data > 1:
-                    self.numbers[name] = (int(argument.value), ty.width.data)
+            if not isinstance(argument, ScalarArg) or not isinstance(ty, IntegerType):
+                continue
+            if ty.width.data > 1:
+                self.numbers[name] = (int(argument.value), ty.width.data)
         owners: list[tuple[str, TensorArg]] = []
         bases = c.bases
         for name, argument, _ in arguments:
@@ -328,8 +331,7 @@ class _FromLaunch:
         if isinstance(argument, DescriptorArg):
             base = Address(bases[name], as_term(0))
             shape = tuple(
-                c.scalars.get(f"{name}.shape.{i}", as_term(v))
-                for i, v in enumerate(argument.shape)
+                c.scalars.get(f"{name}.shape.{i}", as_term(v)) for i, v in enumerate(argument.shape)
             )
             strides = tuple(
                 c.scalars.get(f"{name}.stride.{i}", as_term(v))
@@ -491,4 +493,3 @@ def _unique(names: list[str]) -> list[str]:
 
 def _distinct(sizes: list[tuple[str, Term, int]]) -> list[tuple[str, Term, int]]:
     return list({name: (name, term, value) for name, term, value in sizes if value > 1}.values())
-

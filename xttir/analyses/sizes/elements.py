@@ -195,30 +195,38 @@ def _bitwise(e: Elements, op: Operation) -> list[Any]:
         return _elementwise(op, truth, tiles)
     low, high = _limits(op.results[0])
 
-    def make(index: Index, a: Term, b: Term) -> Element:
-        x, y = a.constant, b.constant
-        if x is not None and y is not None:
-            return as_term({"andi": x & y, "ori": x | y, "xori": x ^ y}[name])
-        if x is not None:
-            a, b, x, y = b, a, y, x
-        if y is not None and name == "andi":
-            if y == 0:
-                return as_term(0)
-            if y > 0 and (y & (y + 1)) == 0:  # the low bits: also right for negative numbers
-                return modulo(a, as_term(y + 1))
-            if y < 0 and (-y & (-y - 1)) == 0:  # all but the low bits
-                return a - modulo(a, as_term(-y))
-        if y == 0:
-            return a
-        if name == "ori" and _disjoint(a, b):
-            return a + b
+    def make(_: Index, a: Term, b: Term) -> Element:
+        known = _simple_bits(name, a, b)
+        if known is not None:
+            return known
         if _sign(a) == 1 and _sign(b) == 1:
             tops = [t.bounds()[1] for t in ((a, b) if name != "andi" else (a, a))]
             most_bits = max(t.bit_length() if t is not None else 63 for t in tops)
-            return term_of(Opaque((name, op, a, b), "bits", 0, min(high, (1 << most_bits) - 1)))
+            bound = min(high, (1 << most_bits) - 1)
+            return term_of(Opaque((name, op, a, b), "bits", 0, bound))
         return term_of(Opaque((name, op, a, b), "bits", low, high))
 
     return _elementwise(op, make, tiles)
+
+
+def _simple_bits(name: str, a: Term, b: Term) -> Term | None:
+    """A bitwise op that is arithmetic: on constants, with a mask of low or high bits, of numbers
+    without a common bit."""
+    x, y = a.constant, b.constant
+    if x is not None and y is not None:
+        return as_term({"andi": x & y, "ori": x | y, "xori": x ^ y}[name])
+    if x is not None:
+        a, b, x, y = b, a, y, x
+    if y == 0:
+        return as_term(0) if name == "andi" else a
+    if y is not None and name == "andi":
+        if y > 0 and (y & (y + 1)) == 0:  # also right for negative numbers
+            return modulo(a, as_term(y + 1))
+        if y < 0 and (-y & (-y - 1)) == 0:
+            return a - modulo(a, as_term(-y))
+    if name == "ori" and _disjoint(a, b):
+        return a + b
+    return None
 
 
 def _disjoint(a: Term, b: Term) -> bool:

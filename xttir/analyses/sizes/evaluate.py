@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, TensorType
-from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
+from xdsl.ir import Block, Operation, Region, SSAValue
 
+from xttir.analyses.sizes.carried import Carried, classify, mark_of
 from xttir.analyses.sizes.elements import ELEMENTS, Elements
 from xttir.analyses.sizes.terms import (
     Cond,
@@ -29,7 +30,6 @@ from xttir.analyses.sizes.terms import (
     either,
     floor_div,
     less,
-    mentions,
     most,
     negation,
     term_of,
@@ -42,7 +42,8 @@ from xttir.analyses.sizes.tiles import (
     Tile,
     index_of,
     lanes_of,
-    oblige,
+    limits,
+    shape_of,
 )
 from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
@@ -298,16 +299,16 @@ class Evaluator:
 
     def _solve(
         self, op: Operation, block: Block, induction: Tile, inits: list[Any], k: Term
-    ) -> list[_Carried]:
+    ) -> list[Carried]:
         """What is known of every value that a loop carries, at iteration `k`."""
-        marks = [_mark(self, op, n, arg, init) for n, (arg, init) in
+        marks = [mark_of(self, op, n, arg, init) for n, (arg, init) in
                  enumerate(zip(block.args[1:], inits, strict=True))]  # fmt: skip
         recording, self.recording = self.recording, False
         yielded = self._block(block, [induction, *marks])
         self.recording = recording
-        out: list[_Carried] = []
+        out: list[Carried] = []
         for n, (arg, init) in enumerate(zip(block.args[1:], inits, strict=True)):
-            out.append(_classify(self, op, n, arg, init, marks[n], yielded[n], k))
+            out.append(classify(self, op, n, arg, init, marks[n], yielded[n], k))
         return out
 
     def _while(self, op: Operation) -> None:
@@ -466,7 +467,7 @@ class Evaluator:
             found |= more | also
             coordinates = [row, column + index[1]]
         else:
-            indices: Sequence[SSAValue] = getattr(op, "indices")
+            indices: Sequence[SSAValue] = op.indices  # pyright: ignore[reportAttributeAccessIssue]
             for n, value in enumerate(indices):
                 start, more = self.value(value).with_obligations(())
                 found |= more
@@ -483,136 +484,6 @@ class Evaluator:
                 frozenset(), frozenset(found),
             )
         )  # fmt: skip
-
-
-@dataclass(eq=False)
-class _Carried:
-    """A value that a loop carries: `inside` at the iteration under way, `grow` per iteration."""
-
-    owner: Evaluator
-    op: Operation
-    init: Any
-    inside: Any
-    grow: Tile | None
-    why: str
-
-    def after(self, trips: Term, result: SSAValue) -> Any:
-        if self.grow is None:
-            if self.inside is self.init:
-                return self.init
-            return self.owner.unknown(result, self.why)
-        return _advanced(self.op, result, self.init, self.grow, trips)
-
-
-def _mark(owner: Evaluator, op: Operation, n: int, arg: SSAValue, init: Any) -> Any:
-    """A stand-in for a carried value, by which it is told how the body changes it."""
-    element = arg.type.element_type if isinstance(arg.type, TensorType) else arg.type
-    if not isinstance(init, Tile):
-        return init
-    if isinstance(element, tt.PointerType):
-
-        def pointer(index: Index) -> Element:
-            base = init.at(index).base
-            return Address(base, term_of(Opaque(("carried", op, n, index), "carried")))
-
-        return Tile(init.shape, pointer)
-    if isinstance(element, IntegerType | IndexType):
-        if isinstance(element, IntegerType) and element.width.data == 1:
-            return Tile(init.shape, lambda i: Unknown(("carried", op, n, i), "carried"))
-        low, high = limits(element)
-        return Tile(
-            init.shape, lambda i: term_of(Opaque(("carried", op, n, i), "carried", low, high))
-        )
-    return Tile(init.shape, lambda i: None)
-
-
-def _classify(
-    owner: Evaluator,
-    op: Operation,
-    n: int,
-    arg: SSAValue,
-    init: Any,
-    mark: Any,
-    yielded: Any,
-    k: Term,
-) -> _Carried:
-    """How a carried value grows, if it does so by the same step every time."""
-    why = "a value that a loop carries"
-    if not isinstance(init, Tile) or not isinstance(yielded, Tile):
-        if yielded is not mark:
-            raise Unsupported("a descriptor that a loop changes", location_of(op))
-        return _Carried(owner, op, init, init, None, why)
-    index = index_of(lanes_of(init.shape))
-    before, now = mark.at(index), yielded.at(index)
-    if before is None:
-        return _Carried(owner, op, init, init, None, why)
-    if before == now:
-        return _Carried(owner, op, init, init, None, why)
-    step = _difference(before, now)
-    if step is None or _varies(step, op, k):
-        inside = owner.unknown(arg, why, owner.fresh("loop"))
-        if isinstance(before, Address) and isinstance(now, Address) and before.base == now.base:
-            free = inside
-            inside = Tile(init.shape, lambda i: Address(before.base, free.at(i).offset))
-            return _Carried(owner, op, init, inside, None, why)
-        return _Carried(owner, op, init, inside, None, why)
-
-    def grow(i: Index) -> Element:
-        element, obligations = yielded.with_obligations(i)
-        for obligation in obligations:
-            if not mentions(obligation.term, _is_mark):
-                oblige(obligation)
-        return _difference(mark.at(i), element)
-
-    growth = Tile(init.shape, grow)
-    return _Carried(owner, op, init, _advanced(op, arg, init, growth, k), growth, why)
-
-
-def _is_mark(atom: Any) -> bool:
-    return isinstance(atom, Opaque | Unknown) and atom.key[0] == "carried"
-
-
-def _advanced(op: Operation, arg: SSAValue, init: Tile, grow: Tile, times: Term) -> Tile:
-    """`init` after so many steps of `grow`. No sum on the way is greater than the last one."""
-    element = arg.type.element_type if isinstance(arg.type, TensorType) else arg.type
-
-    def make(i: Index) -> Element:
-        start = init.at(i)
-        if isinstance(start, Address):
-            return Address(start.base, start.offset + times * grow.at(i))
-        total = start + times * grow.at(i)
-        assert isinstance(element, IntegerType | IndexType)
-        oblige(Obligation(total, *limits(element), op))
-        return total
-
-    return Tile(init.shape, make)
-
-
-def _difference(before: Element, now: Element) -> Term | None:
-    if isinstance(before, Address) and isinstance(now, Address):
-        return now.offset - before.offset if before.base == now.base else None
-    if isinstance(before, Term) and isinstance(now, Term):
-        return now - before
-    return None
-
-
-def _varies(step: Term, loop: Operation, k: Term) -> bool:
-    """Whether a step may differ from iteration to iteration of `loop`."""
-    counter = next(iter(k.atoms()))
-
-    def wanted(atom: Any) -> bool:
-        return atom == counter or (not isinstance(atom, Symbol) and _made_in(atom.key, loop))
-
-    return mentions(step, wanted)
-
-
-def _made_in(key: tuple[object, ...], loop: Operation) -> bool:
-    """Whether an opaque value is made inside of `loop`."""
-    for part in key:
-        owner = part.owner if isinstance(part, SSAValue) else part
-        if isinstance(owner, Operation | Block) and loop.is_ancestor(owner):
-            return True
-    return False
 
 
 def choose_element(condition: Cond, a: Element, b: Element) -> Element:
@@ -634,16 +505,6 @@ def choose_element(condition: Cond, a: Element, b: Element) -> Element:
 
 def _ceil_div(a: Term, b: Term) -> Term:
     return floor_div(a + b - 1, b)
-
-
-def shape_of(ty: Attribute) -> tuple[int, ...]:
-    return tuple(ty.get_shape()) if isinstance(ty, TensorType) else ()
-
-
-def limits(ty: IntegerType | IndexType) -> tuple[int, int]:
-    """The least and the greatest value of an integer type, as signed."""
-    bits = 64 if isinstance(ty, IndexType) else ty.width.data
-    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
 _STRUCTURE: dict[str, Any] = {

@@ -22,9 +22,7 @@ from xttir.analyses.sizes.terms import (
     Symbol,
     Term,
     Unknown,
-    as_term,
     at_most,
-    both,
     condition_mentions,
     either,
     equal,
@@ -132,9 +130,7 @@ def _conflict(a: Access, b: Access) -> bool:
     if a.base != b.base:
         return False
     kinds = {a.kind, b.kind}
-    if kinds == {"read"} or kinds == {"atomic"}:
-        return False
-    return True
+    return not (kinds == {"read"} or kinds == {"atomic"})
 
 
 class Renaming:
@@ -284,5 +280,3 @@ def _why(question: Question, answer: Answer) -> str:
     if opaque:
         return "the address depends on " + ", ".join(opaque)
     return ""
-
-

@@ -20,8 +20,8 @@ import z3
 
 from xttir.analyses.sizes.terms import (
     And,
-    Atom,
     AtMost,
+    Atom,
     Choice,
     Cond,
     Monomial,
@@ -33,12 +33,12 @@ from xttir.analyses.sizes.terms import (
     Term,
     Unknown,
     Zero,
-    _order,
     as_term,
     at_most,
     bounds_of,
     condition_mentions,
     mentions,
+    order,
     rename_condition,
     term_of,
 )
@@ -133,9 +133,7 @@ class Translator:
         parts += [c * self.monomial(m) for m, c in rest.items()]
         while rest:
             factor = _factor(rest)
-            quotient = {
-                _without(m, factor): rest.pop(m) for m in [m for m in rest if factor in m]
-            }
+            quotient = {_without(m, factor): rest.pop(m) for m in [m for m in rest if factor in m]}
             # Comparisons are between products of one sign.
             other = Term(quotient)
             negative = sum(c < 0 for c in quotient.values()) * 2 > len(quotient)
@@ -161,7 +159,7 @@ class Translator:
             return
         self._products.add((factor, other))
         value = z3.Sum(
-            [c * self.monomial(tuple(sorted((*m, factor), key=_order)))
+            [c * self.monomial(tuple(sorted((*m, factor), key=order)))
              for m, c in other.parts.items()]
         )  # fmt: skip
         self.products.append(_Product(self.atom(factor), self.term(other), value))

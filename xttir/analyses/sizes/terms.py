@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Union
 
-Bound = Union[int, None]
+Bound = int | None
 
 
 @dataclass(frozen=True)
@@ -74,7 +73,7 @@ class Choice:
     b: Term
 
 
-Atom = Union[Symbol, Opaque, Quotient, Remainder, Choice]
+Atom = Symbol | Opaque | Quotient | Remainder | Choice
 Monomial = tuple[Atom, ...]
 
 
@@ -124,7 +123,7 @@ class Term:
         parts: dict[Monomial, int] = {}
         for m, c in self.parts.items():
             for n, d in as_term(other).parts.items():
-                key = tuple(sorted((*m, *n), key=_order)) if m and n else m or n
+                key = tuple(sorted((*m, *n), key=order)) if m and n else m or n
                 total = parts.get(key, 0) + c * d
                 if total:
                     parts[key] = total
@@ -165,7 +164,7 @@ def term_of(atom: Atom) -> Term:
 _ranks: dict[Atom, int] = {}
 
 
-def _order(atom: Atom) -> int:
+def order(atom: Atom) -> int:
     """Atoms in the order in which they were first multiplied: any fixed order will do."""
     return _ranks.setdefault(atom, len(_ranks))
 
@@ -214,10 +213,13 @@ def bounds_of(atom: Atom) -> tuple[Bound, Bound]:
         least, most = atom.b.bounds()
         if least is None or least < 1:
             return None, None
-        lo: Bound = None if low is None else low // least
-        hi: Bound = None if high is None else high // least
-        if low is not None and low >= 0:
-            lo = low // most if most is not None else 0
+        # A larger divisor brings a quotient nearer to 0, or to -1.
+        lo: Bound = low
+        if low is not None:
+            lo = low // least if low < 0 else low // most if most is not None else 0
+        hi: Bound = high
+        if high is not None:
+            hi = high // least if high >= 0 else high // most if most is not None else -1
         return lo, hi
     if isinstance(atom, Remainder):
         low, high = atom.a.bounds()
@@ -268,7 +270,7 @@ class And:
     parts: frozenset[Cond]
 
 
-Cond = Union[bool, AtMost, Zero, Unknown, Not, And]
+Cond = bool | AtMost | Zero | Unknown | Not | And
 
 
 def at_most(a: Term | int, b: Term | int) -> Cond:
@@ -360,9 +362,9 @@ def floor_div(a: Term, b: Term) -> Term:
     else:
         low, _ = b.bounds()
         a_low, a_high = a.bounds()
-        if low is not None and a_low is not None and a_low >= 0 and a_high is not None:
-            if a_high < low:
-                return as_term(0)
+        known = low is not None and a_low is not None and a_high is not None
+        if known and a_low >= 0 and a_high < low:  # pyright: ignore
+            return as_term(0)
         if a == b:
             return as_term(1)
     return term_of(Quotient(a, b))
@@ -379,9 +381,9 @@ def modulo(a: Term, b: Term) -> Term:
             return as_term((a.constant or 0) % y)
     low, high = a.bounds()
     least_b, _ = b.bounds()
-    if low is not None and low >= 0 and high is not None and least_b is not None:
-        if high < least_b:
-            return a
+    known = low is not None and high is not None and least_b is not None
+    if known and low >= 0 and high < least_b:  # pyright: ignore
+        return a
     if a == b:
         return as_term(0)
     return term_of(Remainder(a, b))
@@ -451,9 +453,11 @@ def mentions(value: Term, wanted: Callable[[Atom | Unknown], bool]) -> bool:
         if isinstance(atom, Symbol | Opaque):
             if wanted(atom):
                 return True
-        elif mentions(atom.a, wanted) or mentions(atom.b, wanted):
-            return True
-        elif isinstance(atom, Choice) and condition_mentions(atom.condition, wanted):
+        elif (
+            mentions(atom.a, wanted)
+            or mentions(atom.b, wanted)
+            or (isinstance(atom, Choice) and condition_mentions(atom.condition, wanted))
+        ):
             return True
     return False
 

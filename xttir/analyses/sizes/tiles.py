@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Union
+from typing import Any
 
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
+from xdsl.ir import Attribute, Operation
 
 from xttir.analyses.sizes.terms import Cond, Symbol, Term, as_term, floor_div, term_of
 
@@ -42,7 +43,7 @@ class Obligation:
         return hash((self.term, id(self.op)))
 
 
-Element = Union[Term, Cond, Address, None]
+Element = Term | Cond | Address | None
 """Of an integer, a truth value, a pointer; None for what is not followed (floats)."""
 
 _collecting: list[set[Obligation]] = []
@@ -51,10 +52,9 @@ _collecting: list[set[Obligation]] = []
 def oblige(obligation: Obligation) -> None:
     """Record an obligation of the element that is being made."""
     low, high = obligation.term.bounds()
-    if obligation.low is None or (low is not None and low >= obligation.low):
-        if obligation.high is None or (high is not None and high <= obligation.high):
-            return
-    if _collecting:
+    above = obligation.low is None or (low is not None and low >= obligation.low)
+    below = obligation.high is None or (high is not None and high <= obligation.high)
+    if not (above and below) and _collecting:
         _collecting[-1].add(obligation)
 
 
@@ -125,3 +125,13 @@ def unravel(position: Term, shape: tuple[int, ...]) -> Index:
         out.append(position - rest * size)
         position = rest
     return tuple(reversed(out))
+
+
+def shape_of(ty: Attribute) -> tuple[int, ...]:
+    return tuple(ty.get_shape()) if isinstance(ty, TensorType) else ()
+
+
+def limits(ty: IntegerType | IndexType) -> tuple[int, int]:
+    """The least and the greatest value of an integer type, as signed."""
+    bits = 64 if isinstance(ty, IndexType) else ty.width.data
+    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
