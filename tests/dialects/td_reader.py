@@ -1,7 +1,8 @@
 """A small reader of ODS (`.td`) files: ops with their operands, attributes, results and regions.
 
 It reads what Triton's dialects use of TableGen, with regular expressions:
-`def X : Base<"name", ...>` and `let arguments/results/regions = ...`.
+`def X : Base<"name", ...>` and `let arguments/results/regions/assemblyFormat = ...`; enums, and the
+parameters of attributes.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class OdsOp:
     attributes: list[Argument] = field(default_factory=list)
     results: list[Argument] = field(default_factory=list)
     regions: list[Argument] = field(default_factory=list)
+    assembly_format: str | None = None
 
 
 def _split(text: str) -> list[str]:
@@ -112,10 +114,22 @@ def _dag(body: str, field_name: str) -> list[Argument]:
     return found
 
 
+def _as_string(match: re.Match[str]) -> str:
+    """A code block as a string on one line, its quotes and braces out of the way."""
+    return match.group(1) + '"' + " ".join(match.group(2).split()) + '"'
+
+
+def _format(body: str) -> str | None:
+    match = re.search(r'let\s+assemblyFormat\s*=\s*"([^"]*)"', body)
+    return match.group(1) if match else None
+
+
 def read_ops(path: Path, bases: str = r"\w+_Op") -> list[OdsOp]:
     """The ops that a `.td` file defines from a base class such as `TT_Op<"load", [...]>`."""
     text = path.read_text()
-    text = re.sub(r"\[\{.*?\}\]", '""', text, flags=re.DOTALL)  # descriptions and C++ code
+    # Formats are kept as strings; other code (descriptions, C++) is dropped.
+    text = re.sub(r"(assemblyFormat\s*=\s*)\[\{(.*?)\}\]", _as_string, text, flags=re.DOTALL)
+    text = re.sub(r"\[\{.*?\}\]", '""', text, flags=re.DOTALL)
     text = re.sub(r"//[^\n]*|/\*.*?\*/", "", text, flags=re.DOTALL)
     ops = []
     for match in re.finditer(rf"^def\s+(\w+)\s*:\s*{bases}\s*<\s*\"([\w.]+)\"", text, re.MULTILINE):
@@ -132,19 +146,40 @@ def read_ops(path: Path, bases: str = r"\w+_Op") -> list[OdsOp]:
                 [a for a in arguments if not a.is_value],
                 _dag(body, "results"),
                 _dag(body, "regions"),
+                _format(body),
             ),
         )
     return ops
 
 
 def read_enum_cases(text: str) -> dict[str, list[tuple[str, int, str]]]:
-    """`I32EnumAttr` definitions: name to (case, value, keyword)."""
+    """`I32EnumAttr` (or `I32BitEnumAttr`) definitions: name to (case, value, keyword)."""
     enums = {}
     for match in re.finditer(
-        r"I32EnumAttr<\s*\"(\w+)\"\s*,\s*\"[^\"]*\"\s*,\s*\[(.*?)\]>",
+        r"I32(?:Bit)?EnumAttr<\s*\"(\w+)\"\s*,\s*\"[^\"]*\"\s*,\s*\[(.*?)\]>",
         text,
         re.DOTALL,
     ):
-        cases = re.findall(r"I32EnumAttrCase<\"(\w+)\",\s*(\w+),\s*\"(\w+)\">", match.group(2))
+        cases = re.findall(
+            r"I32(?:Bit)?EnumAttrCase<\"(\w+)\",\s*(\w+),\s*\"(\w+)\">", match.group(2)
+        )
         enums[match.group(1)] = [(name, int(value, 0), word) for name, value, word in cases]
     return enums
+
+
+def read_attributes(text: str) -> dict[str, list[str]]:
+    """Attributes and types with a mnemonic: mnemonic to the names of their parameters."""
+    text = re.sub(r"//[^\n]*", "", text)
+    text = re.sub(r"\[\{.*?\}\]", '""', text, flags=re.DOTALL)
+    found: dict[str, list[str]] = {}
+    for match in re.finditer(r"^def\s+\w+\s*:", text, re.MULTILINE):
+        end = text.find("\ndef ", match.end())
+        body = text[match.start() : end if end >= 0 else len(text)]
+        named = re.search(r'let mnemonic = "([\w.]+)";', body) or re.search(
+            r'(?:_TypeDef|TritonTypeDef)<"\w+",\s*"([\w.]+)"', body
+        )
+        if named is None:
+            named = re.search(r'EnumAttr<\w+Dialect\w*,\s*\w+,\s*"(\w+)">', body)
+        if named is not None:
+            found[named.group(1)] = [a.name for a in _dag(body, "parameters") if a.name]
+    return found

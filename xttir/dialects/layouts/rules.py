@@ -55,6 +55,12 @@ def check_encoding(encoding: StructAttr) -> None:
         raise VerifyException(error.what) from error
 
 
+def known_parameters(name: str) -> frozenset[str] | None:
+    """The parameters that the attribute `name` may have; None where any are allowed."""
+    rule = _RULES.get(name)
+    return None if rule is None else rule[0]
+
+
 # Parameters
 
 
