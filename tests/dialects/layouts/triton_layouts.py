@@ -48,6 +48,7 @@ class LayoutOracle:
         libtriton.ir.load_dialects(self._context)
         libtriton.nvidia.load_dialects(self._context)
         self._address = _address_of(self._context)
+        self.release = _release()
 
     def layout(self, encoding: str, shape: tuple[int, ...]) -> LinearLayout | None:
         """The layout of an encoding, given as text, on a shape; without padding."""
@@ -90,10 +91,14 @@ class LayoutOracle:
 
 def _address_of(context: Any) -> int:
     """The C++ object in a Python object of nanobind (Triton 3.9) or pybind11 (before)."""
+    offset = 24 if _release() >= (3, 9) else 16
+    return ctypes.c_uint64.from_address(id(context) + offset).value
+
+
+def _release() -> tuple[int, ...]:
     import triton
 
-    offset = 24 if tuple(map(int, triton.__version__.split(".")[:2])) >= (3, 9) else 16
-    return ctypes.c_uint64.from_address(id(context) + offset).value
+    return tuple(map(int, triton.__version__.split(".")[:2]))
 
 
 def read_layout(text: str) -> LinearLayout:

@@ -53,10 +53,12 @@ def spread(layout: LinearLayout, cga: LinearLayout, shape: Sequence[int]) -> Lin
     return result
 
 
-def blocked(encoding: BlockedEncodingAttr, shape: Sequence[int]) -> LinearLayout:
+def blocked(
+    encoding: BlockedEncodingAttr, shape: Sequence[int], copies: bool = False
+) -> LinearLayout:
     """The tile of a block, repeated; without the registers that a small `shape` makes equal.
 
-    (Triton 3.8 keeps those, as 3.9 does for tensor-core layouts.)
+    With `copies` these stay, as in Triton 3.8 (and in tensor-core layouts of all releases).
     """
     order = encoding.numbers("order")
     layout = (
@@ -64,7 +66,8 @@ def blocked(encoding: BlockedEncodingAttr, shape: Sequence[int]) -> LinearLayout
         * identity_nd("lane", encoding.numbers("threadsPerWarp"), order)
         * identity_nd("warp", encoding.numbers("warpsPerCTA"), order)
     )
-    return spread(layout, cga_of(encoding), shape).without_zero_bases("register")
+    whole = spread(layout, cga_of(encoding), shape)
+    return whole if copies else whole.without_zero_bases("register")
 
 
 def linear(

@@ -84,6 +84,14 @@ def linear_layout(encoding: Attribute, shape: tuple[int, ...]) -> LinearLayout:
             return _memory_layout(encoding, shape)
 
 
+def layout_with_copies(encoding: Attribute, shape: tuple[int, ...]) -> LinearLayout:
+    """As `linear_layout` in Triton 3.8: a blocked layout keeps registers that hold copies."""
+    if isinstance(encoding, BlockedEncodingAttr):
+        rank_must_be(encoding, shape)
+        return distributed.blocked(encoding, shape, copies=True)
+    return linear_layout(encoding, shape)
+
+
 def _memory_layout(encoding: Attribute, shape: tuple[int, ...]) -> LinearLayout:
     rank_must_be(encoding, shape)
     match encoding:
