@@ -188,14 +188,16 @@ class Box:
         table = np.stack([np.broadcast_to(np.asarray(c), (programs,)) for c in columns], axis=1)
         if (table == table[0]).all():
             return _group(None, table[0].tolist(), len(self.shape))
-        rows, inverse = np.unique(table, axis=0, return_inverse=True)
-        if len(rows) > _MAX_GROUPS:
-            return None
-        inverse = inverse.reshape(-1)
         found: list[Group] = []
-        for number, row in enumerate(rows.tolist()):
-            found += _group(np.flatnonzero(inverse == number), row, len(self.shape))
-        return found
+        left = np.ones(programs, bool)
+        for _ in range(_MAX_GROUPS):
+            row = table[int(left.argmax())]
+            same = (table == row).all(axis=1)
+            found += _group(np.flatnonzero(same), row.tolist(), len(self.shape))
+            left &= ~same
+            if not left.any():
+                return found
+        return None
 
 
 _MAX_GROUPS = 8

@@ -112,11 +112,21 @@ class Cell:
     `value`: (1 or slots, *s), None while nobody has written any of it. `owned`: whether `value` is
     an array of the cell's own with full extents. `unwritten`, `bad`: bool arrays that broadcast to
     the value: elements nobody has written, and undefined ones (because of `origin`); None: none.
-    `over`: what some programs have stored since, while others were elsewhere. `accesses`: those
-    that are not ordered before everything.
+    `over`: what some programs have stored since, while others were elsewhere. `rows`: the rows of
+    `value` that some slots took last. `accesses`: those that are not ordered before everything.
     """
 
-    __slots__ = ("accesses", "bad", "origin", "over", "owned", "shape", "unwritten", "value")
+    __slots__ = (
+        "accesses",
+        "bad",
+        "origin",
+        "over",
+        "owned",
+        "rows",
+        "shape",
+        "unwritten",
+        "value",
+    )
 
     def __init__(self, shape: tuple[int, ...]):
         self.shape = shape
@@ -126,7 +136,16 @@ class Cell:
         self.bad: np.ndarray | None = None
         self.origin: Origin | None = None
         self.over: Part | None = None
+        self.rows: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self.accesses: list[Access] = []
+
+    def taken(self, slots: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """value[slots] for the cell's value, which nobody may change."""
+        if self.owned:
+            return value[slots]
+        if self.rows is None or self.rows[0] is not slots or self.rows[1] is not value:
+            self.rows = (slots, value, value[slots])
+        return self.rows[2]
 
     def own(self, slots: int, dtype: np.dtype) -> np.ndarray:
         """The value as an array of the cell's own (slots, *shape), and marks likewise."""
@@ -405,7 +424,10 @@ class MemDesc:
             array = along(path, array) if path else array
             return array.copy() if shared else array
 
-        value = seen(value)
+        if slots is not None and value.shape[0] > 1:
+            value = along(path, cell.taken(slots, value))
+        else:
+            value = seen(value)
         unwritten = None if cell.unwritten is None else seen(cell.unwritten)
         if unwritten is not None and not unwritten.any():
             unwritten = None
@@ -462,7 +484,7 @@ class MemDesc:
         if not path and where is None:
             if slots is None:
                 cell.value, cell.owned, cell.unwritten = value, False, None
-                cell.bad, cell.origin, cell.over = bad, origin, None
+                cell.bad, cell.origin, cell.over, cell.rows = bad, origin, None, None
                 return
             who = who_of(slots)
             if cell.over is not None and cell.over.who & ~who:

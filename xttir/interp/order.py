@@ -91,7 +91,7 @@ class AgentClock:
         seen = self.seen.get(stamp.component, NEVER)
         if type(seen) is int and type(stamp.epoch) is int:
             return seen >= stamp.epoch
-        return np.broadcast_to(np.greater_equal(seen, stamp.epoch), (self.batch,))
+        return np.greater_equal(seen, stamp.epoch)
 
     def see(self, component: Hashable, epoch: Epoch, at: Positions) -> None:
         """From now on what `component` did up to `epoch` (a number or int64[active]) is ordered
