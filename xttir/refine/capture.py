@@ -290,7 +290,7 @@ def capture_module(source: Stage, cc: int, *, end: str = "ttgir") -> list[Stage]
     the module as Triton prints it. Raises `PassFailed` and `InputError`."""
     from triton.backends.compiler import GPUTarget
 
-    gpu = re.search(r"\b(ttg|ttng)\.", source.text) is not None
+    gpu = re.search(r"\bttg\.num-warps\b", source.text) is not None
     if gpu and end != "llir":
         raise InputError(
             "the module is in Triton's GPU dialect: Triton's own pipeline has run on it",

@@ -102,3 +102,13 @@ def first_change(source: Stage, target: Stage) -> int:
         if text and not text.startswith("//") and text not in held:
             return number
     return 0
+
+
+def layout_places(stage: Stage) -> list[tuple[Location, ...]]:
+    """Where the ops whose layouts do not fit come from, in order."""
+    from xttir.analyses.layout_checks import check_layouts
+
+    try:
+        return [f.locations for f in check_layouts(stage.module_with_locations()).faults]
+    except XttirError:
+        return []

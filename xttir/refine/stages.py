@@ -14,12 +14,13 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xttir.diagnostics import InputError, Unsupported, XttirError
+from xttir.diagnostics import Fault, InputError, Unsupported, XttirError
 from xttir.dialects import tt
 from xttir.frontends.mlir import parse_module
 from xttir.frontends.module_launch.signature import find_function
 from xttir.refine import inputs
 from xttir.refine.compare import Difference, compare
+from xttir.refine.meaning import meaning
 from xttir.refine.outcome import MAX_TRIPS, Outcome, run_case
 from xttir.refine.status import AFTER, MATCH, MISMATCH, ROUNDING, SAME, UNSUPPORTED
 from xttir.refine.world import Case
@@ -67,14 +68,19 @@ class Finding:
 @dataclass(eq=False)
 class Row:
     """One stage's line of the table. `status`: see `refine.status`. `cases`: on how many cases it
-    was compared."""
+    was compared. `like`: an earlier stage that a run could not tell from it, or -1. `layouts`: ops
+    whose layouts do not fit, which the stage before did not have. `unjudged`: ops whose layouts
+    have no meaning here, by reason."""
 
     index: int
     stage: Stage
     status: str = MATCH
     cases: int = 0
+    like: int = -1
     findings: list[Finding] = field(default_factory=list)
     unsupported: XttirError | None = None
+    layouts: list[Fault] = field(default_factory=list)
+    unjudged: dict[str, int] = field(default_factory=dict)
 
 
 @dataclass(eq=False)
@@ -148,7 +154,6 @@ class _Validator:
         self.name = kernel
         self.result = Validation(kernel, [Row(n, s) for n, s in enumerate(stages)])
         self.prepared: dict[int, tuple[ModuleOp, tt.FuncOp]] = {}
-        self.key: list[str] = []
 
     def run(self, cases: list[Case]) -> Validation:
         self._distinct()
@@ -157,6 +162,7 @@ class _Validator:
             return self.result
         module, kernel = self.prepared[first]
         self.result.kernel = self.name = kernel.sym_name.data
+        self._layouts()
         base = cases[0] if cases else None
         self.generator = inputs.Generator(module, kernel, base, self.seed)
         for case in (*cases, *self.generator.cases(self.limit)):
@@ -165,19 +171,40 @@ class _Validator:
                 break
         self._conclude(first)
         for row in self.result.rows:
-            if row.status == MISMATCH:
+            if any(f.difference.is_fault for f in row.findings):
                 self._simplify(row)
         return self.result
 
     def _distinct(self) -> None:
         """Give stages with the same text the same key."""
-        before = None
+        text = ""
+        before: tuple[str, int] = ("", -1)
         for row in self.result.rows:
-            key = plain_text(row.stage.text)
-            self.key.append(key)
-            if before is not None and key == before:
+            last, text = text, plain_text(row.stage.text)
+            if row.index and text == last:
                 row.status = SAME
-            before = key
+                continue
+            found = meaning(text)
+            if found == before[0]:
+                row.like = before[1]
+            else:
+                before = found, row.index
+
+    def _layouts(self) -> None:
+        """Check that each lane holds what the types say, once per distinct text: a run of values
+        without layouts cannot see it."""
+        before: set[tuple[str, str]] = set()
+        for row in self.result.rows:
+            if row.status == SAME or "ttg" not in row.stage.text or not self._prepare(row):
+                continue
+            from xttir.analyses.layout_checks import check_layouts
+
+            report = check_layouts(self.prepared[row.index][0])
+            row.unjudged = dict(report.unjudged)
+            row.layouts = [f for f in report.faults if _layout_key(f) not in before]
+            before = {_layout_key(f) for f in report.faults}
+            if row.layouts:
+                row.status = MISMATCH
 
     def _first_runnable(self) -> int | None:
         for row in self.result.rows:
@@ -223,6 +250,9 @@ class _Validator:
         base, at = source, first
         for row in result.rows[first + 1 :]:
             if row.status == SAME or not self._prepare(row):
+                continue
+            if row.like >= first:
+                row.cases += 1
                 continue
             outcome = self._target(row.index, case, base)
             if outcome.unsupported is not None:
@@ -287,6 +317,13 @@ class _Validator:
                 row.status = AFTER
             if row.status == MATCH and row.findings:
                 row.status = ROUNDING
+            if row.like >= 0 and self.result.rows[row.like].status == UNSUPPORTED:
+                row.status = UNSUPPORTED
+                row.unsupported = self.result.rows[row.like].unsupported
+
+
+def _layout_key(fault: Fault) -> tuple[str, str]:
+    return str(fault.witness.get("op", "")), fault.message
 
 
 def _plainness(case: Case) -> tuple[int, float]:

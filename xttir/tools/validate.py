@@ -15,7 +15,7 @@ from xttir.diagnostics import Fault, Kind, Location
 from xttir.policy import RunPolicy
 from xttir.refine import explain
 from xttir.refine.pipeline import PassFailed
-from xttir.refine.stages import Finding, Stage, Validation, validate
+from xttir.refine.stages import Finding, Row, Stage, Validation, validate
 from xttir.refine.world import Case
 from xttir.tools.report import Problem
 from xttir.tools.validate_report import Subject, ValidateReport
@@ -108,6 +108,7 @@ class Validator:
     def _faults(self, subject: Subject, stages: list[Stage]) -> None:
         found = subject.validation
         for row in found.rows:
+            self._layouts(subject, row, stages)
             told: set[tuple[Any, ...]] = set()
             for finding in row.findings:
                 difference = finding.difference
@@ -117,6 +118,34 @@ class Validator:
                 elif key not in told and len(told) < MAX_FINDINGS:
                     told.add(key)
                     self.report.faults.append(self._fault(subject, finding, stages))
+
+    def _layouts(self, subject: Subject, row: Row, stages: list[Stage]) -> None:
+        """Tell of layouts that do not fit, which no input is needed to show."""
+        stage = row.stage
+        if row.layouts and not subject.diff and row.index:
+            subject.diff = tuple(explain.diff_lines(stages[row.index - 1], stage))
+        places: list[tuple[Location, ...]] = []
+        if row.layouts and stage.located:
+            places = explain.layout_places(stage)
+        for fault in row.layouts[:MAX_FINDINGS]:
+            if subject.pairs or not stage.name:
+                message = f"wrong layout: {fault.message}"
+            else:
+                message = f"pass {stage.name} makes a wrong layout: {fault.message}"
+            locations = places.pop(0) if places else fault.locations
+            witness = {**fault.witness, "pass": stage.name, "pipeline": stage.pipeline}
+            self.report.faults.append(
+                replace(
+                    fault,
+                    message=message,
+                    locations=locations or ((subject.site,) if subject.site else ()),
+                    witness=witness,
+                    kernel=subject.validation.kernel,
+                    launch=subject.index,
+                )
+            )
+        for reason, n in row.unjudged.items():
+            self.report.counts.leave_out(f"layouts of ops with {reason}", n)
 
     def _fault(self, subject: Subject, finding: Finding, stages: list[Stage]) -> Fault:
         found, difference, case = subject.validation, finding.difference, finding.case
