@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, TensorType, UnitAttr, i32, i64
@@ -82,55 +83,62 @@ def _check_semantics(sem: IntegerAttr, *allowed: MemSemantic) -> None:
     )
 
 
-def _check_block(desc: Attribute, tensor: Attribute) -> None:
-    """A block of `desc` and `tensor` must agree in element type and number of elements."""
-    assert isinstance(desc, TensorDescType)
-    assert isinstance(tensor, TensorType)
+def check_block(desc: TensorDescType, element: Attribute, shape: Sequence[int]) -> None:
+    """A block of `desc` and what holds it must agree in element type and number of elements."""
     block = desc.block_type
     check(
-        block.element_type == tensor.element_type,
+        block.element_type == element,
         f"descriptor block and tensor must have the same element type, but got {block}"
-        f" and {tensor}",
+        f" and {element}",
     )
     check(
-        math.prod(block.get_shape()) == math.prod(tensor.get_shape()),
+        math.prod(block.get_shape()) == math.prod(shape),
         f"descriptor block and tensor must have the same number of elements, but got {block}"
-        f" and {tensor}",
+        f" and {list(shape)}",
+    )
+
+
+def _check_block(desc: Attribute, tensor: Attribute) -> None:
+    assert isinstance(desc, TensorDescType)
+    assert isinstance(tensor, TensorType)
+    check_block(desc, tensor.element_type, tensor.get_shape())
+
+
+def check_rows(
+    desc: TensorDescType, element: Attribute, shape: Sequence[int], offsets: TensorType
+) -> None:
+    """What hardware asks of gathers and scatters of rows into (or from) what has `shape`."""
+    block = desc.block_type
+    extents = block.get_shape()
+    check(len(extents) == 2, f"descriptor block must be a 2D tensor, but got {block}")
+    check(extents[0] == 1, f"descriptor block must have exactly 1 row, but got {block}")
+    check(offsets.get_num_dims() == 1, f"x offsets must be a 1D tensor, but got {offsets}")
+    check(len(shape) == 2, f"result must be a 2D tensor, but got {list(shape)}")
+    rows, columns = shape
+    width = bit_width(element)
+    check(rows >= 8, f"must have at least 8 rows, but got {rows}")
+    check(width <= 32, "TMA dtype cannot be greater than 32 bits")
+    least = 32 // width * 8
+    check(columns >= least, f"must have at least {least} columns for {element}, but got {columns}")
+    check(
+        rows == offsets.get_shape()[0],
+        f"result tensor must have as many rows as indices, but got {rows} and {offsets}",
+    )
+    check(
+        columns == extents[1],
+        f"result tensor must have as many columns as the block, but got {columns} and {block}",
+    )
+    check(
+        element == block.element_type,
+        f"result tensor and block must have the same element type, but got {element} and {block}",
     )
 
 
 def _check_rows(desc: Attribute, tensor: Attribute, offsets: Attribute) -> None:
-    """What hardware asks of gathers and scatters of rows."""
     assert isinstance(desc, TensorDescType)
     assert isinstance(tensor, TensorType)
     assert isinstance(offsets, TensorType)
-    block = desc.block_type
-    shape = block.get_shape()
-    check(len(shape) == 2, f"descriptor block must be a 2D tensor, but got {block}")
-    check(shape[0] == 1, f"descriptor block must have exactly 1 row, but got {block}")
-    check(offsets.get_num_dims() == 1, f"x offsets must be a 1D tensor, but got {offsets}")
-    check(tensor.get_num_dims() == 2, f"result must be a 2D tensor, but got {tensor}")
-    rows, columns = tensor.get_shape()
-    width = bit_width(tensor.element_type)
-    check(rows >= 8, f"must have at least 8 rows, but got {rows}")
-    check(width <= 32, "TMA dtype cannot be greater than 32 bits")
-    least = 32 // width * 8
-    check(
-        columns >= least,
-        f"must have at least {least} columns for {tensor.element_type}, but got {columns}",
-    )
-    check(
-        rows == offsets.get_shape()[0],
-        f"result tensor must have as many rows as indices, but got {tensor} and {offsets}",
-    )
-    check(
-        columns == shape[1],
-        f"result tensor must have as many columns as the block, but got {tensor} and {block}",
-    )
-    check(
-        tensor.element_type == block.element_type,
-        f"result tensor and block must have the same element type, but got {tensor} and {block}",
-    )
+    check_rows(desc, tensor.element_type, tensor.get_shape(), offsets)
 
 
 @irdl_op_definition
