@@ -147,7 +147,7 @@ def enum_attr(cases: type[OdsEnum]) -> Check[IntegerAttr[IntegerType]]:
 
 
 @dataclass(frozen=True)
-class _EnumKeyword(CustomDirective):
+class EnumKeyword(CustomDirective):
     """`custom<X>($attr)`: an enum attribute written as its keyword."""
 
     cases: ClassVar[type[OdsEnum]]
@@ -192,15 +192,15 @@ def keyword_directive(cases: type[OdsEnum], starts_group: bool = False) -> type[
     """
     namespace = {
         "__annotations__": {"value": AttributeVariable},
-        "__doc__": _EnumKeyword.__doc__,
+        "__doc__": EnumKeyword.__doc__,
         "cases": cases,
         "starts_group": starts_group,
     }
-    return irdl_custom_directive(type(cases.__name__, (_EnumKeyword,), namespace))
+    return irdl_custom_directive(type(cases.__name__, (EnumKeyword,), namespace))
 
 
 @dataclass(frozen=True)
-class _BareType(CustomDirective):
+class BareType(CustomDirective):
     """`custom<BareX>(type($value))`: a type of class X without its name, as `<f32>`.
 
     ODS prints so what can only be of one class, unless the format says `qualified`. The full
@@ -229,10 +229,10 @@ def bare_type(cls: type[ParametrizedAttribute]) -> type[CustomDirective]:
     """The directive `custom<BareX>(type($value))` for the type class X."""
     namespace = {
         "__annotations__": {"inner": TypeDirective},
-        "__doc__": _BareType.__doc__,
+        "__doc__": BareType.__doc__,
         "cls": cls,
     }
-    return irdl_custom_directive(type(f"Bare{cls.__name__}", (_BareType,), namespace))
+    return irdl_custom_directive(type(f"Bare{cls.__name__}", (BareType,), namespace))
 
 
 def element_type_of(type_: Attribute) -> Attribute:

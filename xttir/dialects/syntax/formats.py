@@ -148,6 +148,8 @@ class FormatPlan:
         assert op_def.assembly_format is not None
         self.op_type = op_type
         self.op_def = op_def
+        self.used = 0
+        """How many ops have been read with it."""
         self.program = FormatProgram.from_str(op_def.assembly_format, op_def)
         self.steps = tuple(_step(stmt) for stmt in self.program.stmts)
         self.operand_constraints = [_attr_constraint(d.constr) for _, d in op_def.operands]

@@ -18,6 +18,7 @@ from functools import cache
 from typing import Any
 
 from xdsl.context import Context
+from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     CallSiteLoc,
     FileLineColLoc,
@@ -40,6 +41,7 @@ from xttir.diagnostics import Location
 from xttir.dialects.locations import file_location, range_location, unchecked
 from xttir.dialects.syntax.formats import FormatPlan
 from xttir.dialects.syntax.lexer import FastToken
+from xttir.dialects.syntax.lines import NAME, OFTEN, ConstantLine, LinePlan
 from xttir.dialects.syntax.remembered import RememberingParser
 from xttir.dialects.tt.versions import upgrade
 
@@ -72,6 +74,11 @@ _STRING = MLIRTokenKind.STRING_LIT
 _INTEGER = MLIRTokenKind.INTEGER_LIT
 _ALIASES = (_HASH, _EXCLAMATION)
 
+_Known = tuple[type[Operation], str, FormatPlan | None, frozenset[str]]
+"""An op class, its dialect, how its format is read, and its inherent attributes."""
+
+_LINES: dict[type[Operation], LinePlan | ConstantLine] = {ConstantOp: ConstantLine()}
+"""How to read at once the ops that occur often."""
 _PLANS: dict[type[Operation], FormatPlan | None] = {}
 
 
@@ -133,9 +140,10 @@ class TTParser(RememberingParser):
         self.forward_values: list[SSAValue] = []
         self._pending: dict[str, int] = {}
         self._inline_locations: dict[str, LocationAttr] = {}
-        self._ops: dict[str, tuple[type[Operation], str, FormatPlan | None, frozenset[str]]] = {}
+        self._ops: dict[str, _Known] = {}
         self._strings: dict[str, StringAttr] = {}
         self._file = self._string(name)
+        self._lines_of: dict[str, LinePlan | ConstantLine | None] = {}
         self._lines: list[int] | None = None
 
     # Modules and ops
@@ -164,19 +172,23 @@ class TTParser(RememberingParser):
     def parse_operation(self) -> Operation:
         state = self._parser_state
         start: int = state.current_token.start  # pyright: ignore
+        op = self._line(start)
+        if op is not None:
+            return op
         results = self._parse_op_result_list() if state.current_token.kind is _PERCENT else []
         token = state.current_token
         stack = state.dialect_stack
         if token.kind is _BARE:
-            name = token.text
-            known = self._ops.get(name)
+            known = self._ops.get(token.text)
             if known is None:
-                op_type = self._get_op_by_name(name)
-                known = (op_type, op_type.dialect_name(), _plan_of(op_type), _inherent(op_type))
-                if "." in name:
-                    self._ops[name] = known
+                known = self._know(token.text, self._get_op_by_name(token.text))
             state.current_token = state.lexer.lex()
             op_type, dialect, plan, inherent = known
+            if plan is not None and plan.used < OFTEN:
+                plan.used += 1
+                if plan.used == OFTEN:
+                    _LINES[op_type] = LinePlan(plan)
+                    self._know(token.text, op_type)
             stack.append(dialect)
             op = op_type.parse(self) if plan is None else plan.parse(self)
             stack.pop()
@@ -198,6 +210,53 @@ class TTParser(RememberingParser):
         self._said_unknown = False
         self.op_starts.append((op, start))
         self._bind(results, op, start)
+        return op
+
+    def _know(self, name: str, op_type: type[Operation]) -> _Known:
+        """Note how the op class is read that is called `name`."""
+        known = op_type, op_type.dialect_name(), _plan_of(op_type), _inherent(op_type)
+        if "." in name:
+            self._ops[name] = known
+            line = _LINES.get(op_type)
+            self._lines_of[name] = line if line is not None and line.match else None
+        return known
+
+    def _line(self, start: int) -> Operation | None:
+        """The op that begins at `start`, if it can be read at once."""
+        name = NAME(self.text, start)
+        if name is None:
+            return None
+        result, op_name = name.groups()
+        if op_name not in self._lines_of:
+            op_type = self.ctx.get_optional_op(op_name)
+            if op_type is None:
+                return None
+            self._know(op_name, op_type)
+        plan = self._lines_of[op_name]
+        if plan is None:
+            return None
+        if result is not None and (
+            plan.count[1] != 1 or result in self.ssa_values or result in self.forward_ssa_references
+        ):
+            return None
+        found = plan.read(self, name.end())
+        if found is None:
+            self._jump(start)
+            return None
+        op, end = found
+        self._jump(end)
+        location = self.parse_optional_location()
+        if location is None:
+            op.location = self._location_at(start)
+        else:
+            op.location = location
+            self._said_unknown = False
+        self.op_starts.append((op, start))
+        if result is not None:
+            self.ssa_values[result] = tuple(op.results)
+            hint = _hint_of(result)
+            if hint is not None:
+                op.results[0]._name = hint  # pyright: ignore[reportPrivateUsage]
         return op
 
     _said_unknown = False

@@ -6,6 +6,7 @@ same bits, and large constants as hexadecimal strings.
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     FusedLoc,
     IntegerType,
+    ModuleOp,
 )
 from xdsl.ir import Attribute, SSAValue
 from xdsl.printer import Printer
@@ -48,6 +50,13 @@ def float_text(bits: int, type_: AnyFloat) -> str:
 def _precision(type_: AnyFloat) -> int:
     form = constants.format_of(type_)
     return 53 if form is None else form.mantissa_bits + 1
+
+
+def module_text(module: ModuleOp, *, locations: bool = False) -> str:
+    """The module as Triton's parser takes it."""
+    stream = io.StringIO()
+    TTPrinter(stream=stream, print_debuginfo=locations).print_op(module)
+    return stream.getvalue() + "\n"
 
 
 class TTPrinter(Printer):

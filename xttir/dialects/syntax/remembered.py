@@ -19,16 +19,19 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from xttir.dialects.syntax.literals import LiteralParser
 
-_NEST0 = r'[^<>"\n]*'
-_NEST1 = rf"{_NEST0}(?:<{_NEST0}>{_NEST0})*"
-_NEST2 = rf"{_NEST0}(?:<{_NEST1}>{_NEST0})*"
-_NEST3 = rf"{_NEST0}(?:<{_NEST2}>{_NEST0})*"
-_TYPE_TEXT = re.compile(rf"(?:tensor|![\w.$-]+)<{_NEST3}>").match
-_DENSE_TEXT = re.compile(rf'dense<[^<>"\n]{{0,80}}> : (?:tensor|vector)<{_NEST3}>').match
-_NUMBER_TEXT = re.compile(
-    r"-?[0-9][0-9a-zA-Z.]*(?:[eE][-+][0-9]+)? : (?:i[0-9]+|index|b?f[0-9]+)(?![\w$.-])"
-).match
-_DICTIONARY_TEXT = re.compile(r'\{(?:[^{}"\n]++|"[^"\\\n]*+")*+\}').match
+NEST = r'[^<>"\n]*'
+for _ in range(3):
+    NEST = rf'[^<>"\n]*(?:<{NEST}>[^<>"\n]*)*'
+TYPE = rf"(?:tensor|![\w.$-]+)<{NEST}>"
+DENSE = rf'dense<[^<>"\n]{{0,80}}> : (?:tensor|vector)<{NEST}>'
+NUMBER = r"-?[0-9][0-9a-zA-Z.]*(?:[eE][-+][0-9]+)? : (?:i[0-9]+|index|b?f[0-9]+)(?![\w$.-])"
+DICTIONARY = r'\{(?:[^{}"\n]++|"[^"\\\n]*+")*+\}'
+"""Expressions for the texts that are remembered."""
+
+_type_text = re.compile(TYPE).match
+_dense_text = re.compile(DENSE).match
+_number_text = re.compile(NUMBER).match
+_dictionary_text = re.compile(DICTIONARY).match
 
 _ALIAS_USE = re.compile(r"#[\w.$-]+|![\w$-]+(?![\w.$-])").search
 """Text of a type that means something only where its aliases are defined."""
@@ -102,7 +105,7 @@ class RememberingParser(LiteralParser):
                 return found
         elif kind is not _EXCLAMATION:
             return super().parse_optional_type()
-        match = _TYPE_TEXT(self.text, token.start)  # pyright: ignore
+        match = _type_text(self.text, token.start)  # pyright: ignore
         if match is None:
             return super().parse_optional_type()
         memo = self.aliased_types if _ALIAS_USE(match.group()) else self.types
@@ -125,9 +128,9 @@ class RememberingParser(LiteralParser):
         token = self._parser_state.current_token
         kind = token.kind
         if kind is _INTEGER or kind is _MINUS:
-            match = _NUMBER_TEXT(self.text, token.start)  # pyright: ignore
+            match = _number_text(self.text, token.start)  # pyright: ignore
         elif kind is _BARE and token.text == "dense":
-            match = _DENSE_TEXT(self.text, token.start)  # pyright: ignore
+            match = _dense_text(self.text, token.start)  # pyright: ignore
         else:
             match = None
         if match is None:
@@ -139,7 +142,7 @@ class RememberingParser(LiteralParser):
     def parse_optional_dictionary_attr_dict(self) -> dict[str, Attribute]:
         if self.token_kind is not _BRACE:
             return {}
-        match = _DICTIONARY_TEXT(self.text, self.pos)
+        match = _dictionary_text(self.text, self.pos)
         read = super().parse_optional_dictionary_attr_dict
         if match is None:
             return read()
@@ -157,3 +160,29 @@ class RememberingParser(LiteralParser):
         found = self.parse_optional_dictionary_attr_dict()
         self.skip(MLIRTokenKind.GREATER, "Expected '>'")
         return found
+
+    # What stands at a place known to the caller, who puts the parser where it goes on
+
+    def type_of(self, text: str) -> TypeAttribute | None:
+        """The type that was read before as `text`."""
+        return self.types.get(text) or self.aliased_types.get(text)
+
+    def type_at(self, text: str, start: int) -> TypeAttribute | None:
+        """The type whose text, from `start` on, is `text`; None if it ends elsewhere."""
+        return self.type_of(text) or self._at(start, len(text), self.parse_optional_type)
+
+    def attribute_at(self, text: str, start: int) -> Attribute | None:
+        """The attribute whose text, from `start` on, is `text`; None if it ends elsewhere."""
+        found = _PLAIN.get(text) or self._attributes.get(text)
+        return found or self._at(start, len(text), self.parse_optional_attribute)
+
+    def dictionary_at(self, text: str, start: int) -> dict[str, Attribute] | None:
+        """The dictionary `text` that begins at `start`, which is not to be changed."""
+        found = _PLAIN_DICTIONARIES.get(text) or self._dictionaries.get(text)
+        return found or self._at(start, len(text), self.parse_optional_dictionary_attr_dict)
+
+    def _at(self, start: int, length: int, read: Callable[[], _T | None]) -> _T | None:
+        self._jump(start)
+        found = read()
+        end = start + length
+        return found if self.pos >= end and not self.text[end : self.pos].strip() else None

@@ -1,12 +1,21 @@
 """What other releases of Triton spell differently, turned into the spelling of 3.9 when read.
 
-Up to 3.8, loads, stores and asynchronous copies had two enums, `cacheModifier = cg` and
-`evictionPolicy = evict_last` (properties `cache` and `evict` in the generic form). Since 3.9 they
-have one attribute, `cachePolicy = #tt.cache_policy<...>`. Nothing else is known to differ between
-the TTIR of 3.8.0 and that of 3.9.0, other than ops that are new.
+Differences between 3.8.0 and 3.9.0, in all of `tt`, `ttg`, `ttng`, `nvws`, `gluon` and `tti`:
+
+- Loads, stores and asynchronous copies had two enums, `cacheModifier = cg` and `evictionPolicy =
+  evict_last` (properties `cache` and `evict` in the generic form). Since 3.9 they have one
+  attribute, `cachePolicy = #tt.cache_policy<...>` (`HINTED`).
+- Attributes that have another name (`RENAMED`), and address spaces that were numbers
+  (`ADDRESS_SPACES`).
+- Ops that 3.9 has no more (`REMOVED`) parse and print, but Triton 3.9 does not read them; those that
+  are new in 3.9 (`ADDED`) 3.8 does not read. Nothing else of them differs.
+- Verifiers are those of 3.9, which asks more in places (tensor memory on targets that have it,
+  footprints of `ttg.memdesc_reinterpret`, layouts of `tt.broadcast` and `tt.cat`).
 """
 
 from __future__ import annotations
+
+from typing import ClassVar
 
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
@@ -20,7 +29,7 @@ from xdsl.irdl.declarative_assembly_format import (
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from xttir.dialects.tt.enums import CacheModifier, EvictionPolicy
+from xttir.dialects.tt.enums import CacheModifier, EvictionPolicy, PtrAddrSpace
 from xttir.dialects.tt.types import CachePolicyAttr
 
 HINTED = frozenset(
@@ -30,9 +39,59 @@ HINTED = frozenset(
         "tt.descriptor_load",
         "ttg.async_copy_global_to_local",
         "ttng.async_tma_copy_global_to_local",
+        "nvws.descriptor_load",
     )
 )
 """Ops that had `cache` and `evict` up to 3.8."""
+
+RENAMED: dict[str, dict[str, str]] = {"ttng.tmem_subslice": {"N": "offset"}}
+"""Per op: the names that attributes had in 3.8, and those that they have."""
+
+ADDRESS_SPACES = {0: PtrAddrSpace.DESCRIPTOR, 1: PtrAddrSpace.GLOBAL, 4: PtrAddrSpace.CONSTANT}
+"""`!tt.ptr<f32, 1>` of 3.8: the numbers that have a name since."""
+
+REMOVED = frozenset(
+    (
+        "ttng.cluster_arrive",
+        "ttng.cluster_wait",
+        "tti.experimental_gsan_atomic_tensor_access",
+        "tti.experimental_gsan_tensordesc_info",
+    )
+)
+"""Ops of 3.8 that 3.9 has no more."""
+
+ADDED = frozenset(
+    (
+        "nvws.aref.phi",
+        "nvws.clc_try_cancel",
+        "tt.approx_divf",
+        "tt.atomic_load",
+        "tt.atomic_poll",
+        "tt.atomic_store",
+        "tt.grid_dependency_launch_dependents",
+        "tt.grid_dependency_wait",
+        "ttg.inline_asm",
+        "tti.experimental_gsan_atomic_load",
+        "tti.experimental_gsan_atomic_poll",
+        "tti.experimental_gsan_atomic_store",
+        "tti.experimental_gsan_atomic_tensordesc_access",
+        "tti.experimental_gsan_cluster_barrier_init",
+        "tti.experimental_gsan_cluster_barrier_sync",
+        "tti.experimental_gsan_grid_dependency_wait",
+        "tti.experimental_gsan_indexed_tensordesc_access",
+        "tti.experimental_gsan_kernel_exit",
+        "tti.experimental_gsan_mbarrier_arrive",
+        "tti.experimental_gsan_mbarrier_init",
+        "tti.experimental_gsan_mbarrier_table_init",
+        "tti.experimental_gsan_mbarrier_wait",
+        "tti.experimental_gsan_tensordesc_access",
+        "tti.experimental_memory_offset_to_i32",
+        "ttng.clc_try_cancel_sync",
+        "ttng.packed_arith",
+        "ttng.tmem_wait",
+    )
+)
+"""Ops that 3.9 has and 3.8 has not."""
 
 
 def cache_policy(cache: CacheModifier, evict: EvictionPolicy) -> CachePolicyAttr | None:
@@ -44,6 +103,12 @@ def cache_policy(cache: CacheModifier, evict: EvictionPolicy) -> CachePolicyAttr
 
 def upgrade(op: Operation) -> None:
     """Turn the properties of an op of an older release into those of 3.9, in place."""
+    names = RENAMED.get(op.name)
+    if names is not None:
+        for holder in (op.properties, op.attributes):
+            for old, new in names.items():
+                if old in holder:
+                    op.properties[new] = holder.pop(old)
     if op.name not in HINTED:
         return
     for holder in (op.properties, op.attributes):
@@ -66,6 +131,8 @@ def upgrade(op: Operation) -> None:
 class CacheHints(CustomDirective):
     """`custom<CacheHints>()`: the keywords of 3.8 in the pretty form; never printed."""
 
+    KEYWORDS: ClassVar = ("cacheModifier", "evictionPolicy")
+
     def parse(self, parser: Parser, state: ParsingState) -> None:
         cache, evict = CacheModifier.NONE, EvictionPolicy.NORMAL
         while True:
@@ -82,6 +149,23 @@ class CacheHints(CustomDirective):
         policy = cache_policy(cache, evict)
         if policy is not None:
             state.properties["cachePolicy"] = policy
+
+    def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
+        pass
+
+    def can_parse_empty(self) -> bool:
+        return True
+
+
+@irdl_custom_directive
+class OldNames(CustomDirective):
+    """`custom<OldNames>()`, after the dictionary: its attributes of 3.8 get the names of 3.9."""
+
+    def parse(self, parser: Parser, state: ParsingState) -> None:
+        for names in RENAMED.values():
+            for old, new in names.items():
+                if old in state.attributes and new not in state.properties:
+                    state.properties[new] = state.attributes.pop(old)
 
     def print(self, printer: Printer, state: PrintingState, op: IRDLOperation) -> None:
         pass
