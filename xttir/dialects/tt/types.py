@@ -56,8 +56,13 @@ class PointerType(ParametrizedAttribute, TypeAttribute):
             space = PtrAddrSpace.GLOBAL
             if parser.parse_optional_punctuation(","):
                 start = parser.pos
-                word = parser.parse_str_literal()
+                number = parser.parse_optional_integer(allow_boolean=False, allow_negative=False)
+                word = str(number) if number is not None else parser.parse_str_literal()
                 named = PtrAddrSpace.of_keyword(word)
+                if number is not None:
+                    from xttir.dialects.tt.versions import ADDRESS_SPACES
+
+                    named = ADDRESS_SPACES.get(number)
                 if named is None:
                     parser.raise_error(f"unknown address space '{word}'", start, parser.pos)
                 space = named

@@ -7,8 +7,8 @@ Differences between 3.8.0 and 3.9.0, in all of `tt`, `ttg`, `ttng`, `nvws`, `glu
   attribute, `cachePolicy = #tt.cache_policy<...>` (`HINTED`).
 - Attributes that have another name (`RENAMED`), and address spaces that were numbers
   (`ADDRESS_SPACES`).
-- Ops that 3.9 has no more (`REMOVED`) parse and print, but Triton 3.9 does not read them; those that
-  are new in 3.9 (`ADDED`) 3.8 does not read. Nothing else of them differs.
+- Ops that 3.9 has no more (`REMOVED`) parse and print, but Triton 3.9 does not read them; 3.8 does
+  not read those that are new in 3.9 (`ADDED`).
 - Verifiers are those of 3.9, which asks more in places (tensor memory on targets that have it,
   footprints of `ttg.memdesc_reinterpret`, layouts of `tt.broadcast` and `tt.cat`).
 """
@@ -87,7 +87,6 @@ ADDED = frozenset(
         "tti.experimental_gsan_tensordesc_access",
         "tti.experimental_memory_offset_to_i32",
         "ttng.clc_try_cancel_sync",
-        "ttng.packed_arith",
         "ttng.tmem_wait",
     )
 )

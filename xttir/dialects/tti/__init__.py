@@ -21,6 +21,7 @@ from xttir.dialects.tti.global_memory import (
     ExperimentalGSanAtomicPollOp,
     ExperimentalGSanAtomicRMWOp,
     ExperimentalGSanAtomicStoreOp,
+    ExperimentalGSanAtomicTensorAccessOp,
     ExperimentalGSanAtomicTensorDescAccessOp,
     ExperimentalGSanClusterBarrierInitOp,
     ExperimentalGSanClusterBarrierSyncOp,
@@ -34,6 +35,7 @@ from xttir.dialects.tti.global_memory import (
     ExperimentalGSanMBarrierWaitOp,
     ExperimentalGSanTensorAccessOp,
     ExperimentalGSanTensorDescAccessOp,
+    ExperimentalGSanTensorDescInfoOp,
 )
 from xttir.dialects.tti.types import MemType
 from xttir.dialects.tti.values import (
@@ -54,6 +56,8 @@ TTI = Dialect(
         ExperimentalLockAcquireOp,
         ExperimentalLockReleaseOp,
         ExperimentalGSanInitOp,
+        ExperimentalGSanTensorDescInfoOp,
+        ExperimentalGSanAtomicTensorAccessOp,
         ExperimentalGSanKernelExitOp,
         ExperimentalGSanGridDependencyWaitOp,
         ExperimentalGSanClusterBarrierInitOp,
@@ -91,6 +95,7 @@ __all__ = [
     "ExperimentalGSanAtomicPollOp",
     "ExperimentalGSanAtomicRMWOp",
     "ExperimentalGSanAtomicStoreOp",
+    "ExperimentalGSanAtomicTensorAccessOp",
     "ExperimentalGSanAtomicTensorDescAccessOp",
     "ExperimentalGSanClusterBarrierInitOp",
     "ExperimentalGSanClusterBarrierSyncOp",
@@ -104,6 +109,7 @@ __all__ = [
     "ExperimentalGSanMBarrierWaitOp",
     "ExperimentalGSanTensorAccessOp",
     "ExperimentalGSanTensorDescAccessOp",
+    "ExperimentalGSanTensorDescInfoOp",
     "ExperimentalLocalGatherOp",
     "ExperimentalLockAcquireOp",
     "ExperimentalLockReleaseOp",

@@ -17,8 +17,9 @@ from xdsl.irdl import (
     result_def,
     traits_def,
     var_operand_def,
+    var_result_def,
 )
-from xdsl.traits import MemoryReadEffect, MemoryWriteEffect
+from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from xttir.dialects.ods import (
     BOOL_ATTR,
@@ -304,4 +305,30 @@ class ExperimentalGSanAtomicCASOp(IRDLOperation):
     assembly_format = (
         _ORDER_FORMAT + "$ptr `,` $cmp `,` $val attr-dict `:` functional-type(operands, $result)"
     )
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class ExperimentalGSanTensorDescInfoOp(IRDLOperation):
+    """Triton 3.8 only: pointer, shape and strides of a descriptor."""
+
+    name = "tti.experimental_gsan_tensordesc_info"
+    desc = operand_def(ANY_TENSOR_DESC)
+    result = var_result_def()
+    assembly_format = "$desc attr-dict `:` type($desc) `->` type($result)"
+    traits = traits_def(Pure())
+
+
+@irdl_op_definition
+class ExperimentalGSanAtomicTensorAccessOp(IRDLOperation):
+    """Triton 3.8 only: record an atomic access through pointers."""
+
+    name = "tti.experimental_gsan_atomic_tensor_access"
+    P: ClassVar = _PTR
+    ptr = operand_def(P)
+    mask = opt_operand_def(_MASK)
+    sem = prop_def(enum_attr(MemSemantic))
+    scope = prop_def(enum_attr(MemSyncScope))
+    custom_directives = _ORDER
+    assembly_format = _ORDER_FORMAT + "$ptr (`,` $mask^)? attr-dict `:` type($ptr)"
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())

@@ -39,6 +39,7 @@ from xttir.dialects.ods import BOOL_ATTR, FALSE, I32_ATTR, enum_attr, keyword_di
 from xttir.dialects.tt.enums import InputPrecision, ScaleDotElemType
 from xttir.dialects.tt.traits import LayoutOp, check
 from xttir.dialects.tt.types import FP_INT_TENSOR, TENSOR
+from xttir.dialects.tt.versions import OldNames
 from xttir.dialects.ttg import MEMDESC, TENSOR_OR_MEMDESC, AsyncTokenType
 from xttir.dialects.ttg.memory_checks import check_alloc, check_extent, check_mutable
 from xttir.dialects.ttg.types import MemDescType
@@ -414,7 +415,8 @@ class TMEMSubSliceOp(LayoutOp):
     dim = prop_def(I32_ATTR, default_value=IntegerAttr(1, i32))
     result = result_def(MEMDESC)
     irdl_options = (ParsePropInAttrDict(),)
-    assembly_format = "$src attr-dict `:` type($src) `->` type($result)"
+    custom_directives = (OldNames,)
+    assembly_format = "$src attr-dict custom<OldNames>() `:` type($src) `->` type($result)"
     traits = traits_def(Pure())
 
     def verify_(self) -> None:

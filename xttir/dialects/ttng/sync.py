@@ -117,6 +117,32 @@ class ClusterBarrierOp(LayoutOp):
 
 
 @irdl_op_definition
+class ClusterArriveOp(LayoutOp):
+    """Triton 3.8 only: the first half of a cluster barrier."""
+
+    name = "ttng.cluster_arrive"
+    relaxed = prop_def(BOOL_ATTR, default_value=FALSE)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "attr-dict"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_cluster(self)
+
+
+@irdl_op_definition
+class ClusterWaitOp(LayoutOp):
+    """Triton 3.8 only: the second half of a cluster barrier."""
+
+    name = "ttng.cluster_wait"
+    assembly_format = "attr-dict"
+    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+    def verify_(self) -> None:
+        check_cluster(self)
+
+
+@irdl_op_definition
 class CLCTryCancelSyncOp(LayoutOp):
     """Cluster launch control: ask for another program's work, and wait for the answer."""
 
