@@ -48,6 +48,18 @@ def _check_layouts() -> type[ModulePass]:
     return CheckLayoutsPass
 
 
+def _sanitize() -> type[ModulePass]:
+    from xttir.analyses.run_pass import SanitizePass
+
+    return SanitizePass
+
+
+def _triton() -> type[ModulePass]:
+    from xttir.refine.triton_pass import TritonPass
+
+    return TritonPass
+
+
 def _target() -> type[Target]:
     from xttir.frontends.opt import TritonTarget
 
@@ -58,5 +70,10 @@ XTTIR_UNIVERSE = Universe(
     all_dialects=dict(NEW),
     all_frontends={"ttir": _frontend, "ttgir": _frontend, "ptx": _ptx_frontend},
     all_targets={"ttir": _target, "ptx": _ptx_target},
-    all_passes={"check-layouts": _check_layouts, "verify-races": _verify_races},
+    all_passes={
+        "check-layouts": _check_layouts,
+        "sanitize": _sanitize,
+        "triton": _triton,
+        "verify-races": _verify_races,
+    },
 )

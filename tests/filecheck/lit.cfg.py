@@ -2,6 +2,7 @@
 
 import os
 import sys
+from importlib.util import find_spec
 
 import lit.formats
 
@@ -9,6 +10,9 @@ config.name = "xttir"  # noqa: F821
 config.test_format = lit.formats.ShTest(execute_external=False)  # noqa: F821
 config.suffixes = [".mlir", ".ttir", ".ttgir", ".ptx"]  # noqa: F821
 config.test_source_root = os.path.dirname(__file__)  # noqa: F821
+
+if find_spec("triton") is not None:
+    config.available_features.add("triton")  # noqa: F821
 
 # The tools of the environment that lit runs in come first.
 path = os.pathsep.join([os.path.dirname(sys.executable), os.environ.get("PATH", "")])

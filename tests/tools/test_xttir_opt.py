@@ -128,7 +128,6 @@ def test_wrong_flags(good: str, capsys: pytest.CaptureFixture[str]) -> None:
     [
         ("junk.mlir", bytes(range(256)), ":2:118: error: not a text file (invalid UTF-8)"),
         ("words.ttir", b"what is this\n", ":1:1: error: Operation what is not registered"),
-        ("empty.ttgir", b"", ":1:1: error: Could not parse entire input!"),
         ("cut.ttir", GOOD[:-20].encode(), ":5:"),
         ("kernel.py", b"import triton\n", "unknown kind of file '.py'"),
     ],
@@ -149,12 +148,22 @@ def test_bad_files(
     assert err.count("\n") == 1
 
 
+def test_an_empty_file_is_an_empty_module(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "empty.ttgir"
+    path.write_text("")
+    assert main([str(path)]) == 0
+    assert capsys.readouterr().out == "builtin.module {\n}\n"
+
+
 def test_missing_files(tmp_path: Path, good: str, capsys: pytest.CaptureFixture[str]) -> None:
     missing = str(tmp_path / "missing.ttir")
     assert main([missing]) == 2
     assert capsys.readouterr().err == f"{missing}: error: cannot read: No such file or directory\n"
-    assert main([str(tmp_path)]) == 2
-    assert "Is a directory" in capsys.readouterr().err
+    (tmp_path / "empty").mkdir()
+    assert main([str(tmp_path / "empty")]) == 2
+    assert "no modules (.mlir, .ttir, .ttgir) in the directory" in capsys.readouterr().err
     assert main([good, "-o", str(tmp_path / "no/such/folder")]) == 2
     assert "cannot write" in capsys.readouterr().err
 
@@ -251,3 +260,139 @@ def test_the_command_is_installed(bad: str) -> None:
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1
     assert "Traceback" not in done.stderr
+
+
+def test_one_dash_will_do(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-canonicalize", "-mlir-print-op-generic", "-split-input-file", good]) == 0
+    assert '"arith.cmpf"' in capsys.readouterr().out
+
+
+def test_markers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "two.ttir"
+    path.write_text(f"{GOOD}// =====\n{GOOD}")
+    assert main(["--split-input-file=// =====", str(path)]) == 0
+    assert capsys.readouterr().out.count("// =====\n") == 1
+
+
+def test_ir_around_chosen_passes(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["-p", "canonicalize,cse", "--mlir-print-ir-after=cse", good]) == 0
+    err = capsys.readouterr().err
+    assert "IR Dump After CommonSubexpressionElimination (cse)" in err
+    assert "(canonicalize)" not in err
+    assert main(["-p", "canonicalize,cse", "--mlir-print-ir-before=canonicalize", good]) == 0
+    assert "IR Dump Before CanonicalizePass (canonicalize)" in capsys.readouterr().err
+    assert main(["-p", "canonicalize", "--mlir-print-ir-after=canonicalise", good]) == 2
+    assert "no pass 'canonicalise'" in capsys.readouterr().err
+
+
+def test_ir_only_after_changes(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["-p", "cse,cse,cse", "--mlir-print-ir-after-all", "--mlir-print-ir-after-change"]
+    assert main([*flags, good]) == 0
+    assert capsys.readouterr().err.count("IR Dump After") == 1
+
+
+def test_lists_and_pipelines(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--show-dialects"]) == 0
+    assert {"tt", "ttg", "arith"} <= set(capsys.readouterr().out.split())
+    assert main(["--list-passes"]) == 0
+    assert {"check-layouts", "sanitize", "canonicalize"} <= set(capsys.readouterr().out.split())
+    assert main(["--dump-pass-pipeline", "-p", "cse,canonicalize", good]) == 0
+    assert capsys.readouterr().err == "builtin.module(cse,canonicalize)\n"
+
+
+def test_round_trips_are_verified(good: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--verify-roundtrip", good]) == 0
+    assert main(["--verify-roundtrip", "--mlir-print-op-generic", good]) == 0
+    capsys.readouterr()
+
+
+ACCESS = """tt.func public @k(%x: !tt.ptr<f32>, %n: i32) {
+  %p = tt.addptr %x, %n : !tt.ptr<f32>, i32
+  %v = tt.load %x : !tt.ptr<f32>
+  tt.store %p, %v : !tt.ptr<f32>
+  tt.return
+}
+"""
+
+
+def test_sanitize_is_a_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "k.ttir"
+    path.write_text(ACCESS)
+    assert main(["--sanitize", str(path)]) == 0
+    assert "tt.store" in capsys.readouterr().out
+    arguments = '--sanitize=arguments="n=2;x=zeros:[2]"'
+    assert main([arguments, str(path)]) == 1
+    out = capsys.readouterr()
+    assert out.out == ""
+    assert "error[out-of-bounds]: store past the end of `x`" in out.err
+    assert main(["--sanitize=arguments=n", str(path)]) == 2
+
+
+@pytest.mark.parametrize(
+    ("comment", "code"),
+    [
+        ("// expected-error@+2 {{store past the end of `x`}}", 0),
+        ("// expected-error @below {{store past the end}}", 1),
+        ("// expected-error@+2 {{store before the start}}", 1),
+        ("// expected-error@+2 {{store past}} ", 0),
+    ],
+)
+def test_faults_are_expected_like_errors(
+    comment: str, code: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "k.ttir"
+    path.write_text(ACCESS.replace("  %v =", f"  {comment}\n  %v ="))
+    arguments = '--sanitize=arguments="n=2;x=zeros:[2]"'
+    assert main(["--verify-diagnostics", arguments, str(path)]) == code
+    capsys.readouterr()
+
+
+DUMP = f"""compiler output
+// -----// IR Dump Before Inliner: inline ('builtin.module' operation) //----- //
+module {{
+{ACCESS}}}
+
+
+// -----// IR Dump Before CSE: cse ('builtin.module' operation) //----- //
+module {{
+{ACCESS.replace("@k", "@second")}}}
+
+
+// -----// IR Dump Before Something ('builtin.module' operation) //----- //
+module {{
+  llvm.func @not_ours() {{
+    llvm.return
+  }}
+}}
+"""
+
+
+def test_a_dump_is_read_module_by_module(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "dump.txt"
+    path.write_text(DUMP)
+    assert main(["-f", "ttir", str(path)]) == 0
+    out = capsys.readouterr().out
+    first, second = out.split("// -----\n")
+    assert first.startswith("// IR Dump Before Inliner: inline ('builtin.module' operation)\n")
+    assert "@second" in second
+    assert "not_ours" not in out
+    mlir = tmp_path / "dump.mlir"
+    mlir.write_text(DUMP.replace("tt.load %x", "tt.lode %x", 1))
+    assert main([str(mlir)]) == 2
+    out = capsys.readouterr()
+    assert f"{mlir}:6:" in out.err
+    assert "@second" in out.out
+
+
+def test_a_tree_is_read_file_by_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, suffix in (("A", "ttgir"), ("A", "ttir"), ("B", "ttir")):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / f"k.{suffix}").write_text(ACCESS)
+        (tmp_path / name / "k.json").write_text("{}")
+    assert main([str(tmp_path), '--sanitize=arguments="n=2;x=zeros:[2]"']) == 1
+    out = capsys.readouterr()
+    titles = [line for line in out.out.splitlines() if line.startswith("// ") and "k." in line]
+    assert titles == ["// A/k.ttir", "// A/k.ttgir", "// B/k.ttir"]
+    assert out.err.count("error[out-of-bounds]") == 3

@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from xttir.diagnostics import InputError
+from xttir.diagnostics import Fault, InputError
 
 _COMMENT = re.compile(
     r"//.*?expected-(error|warning|note|remark)(-re)?"
-    r"(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*)\}\}\s*$"
+    r"\s*(?:@([+-]\d+|above|below|unknown))?\s*\{\{(.*)\}\}\s*$"
 )
 
 
@@ -34,7 +34,7 @@ class Expectations:
     """The comments of one input, and what was given against them."""
 
     comments: list[Expected] = field(default_factory=list)
-    unexpected: list[InputError] = field(default_factory=list)
+    unexpected: list[str] = field(default_factory=list)
 
     @classmethod
     def of(cls, text: str) -> Expectations:
@@ -64,18 +64,35 @@ class Expectations:
         return bool(self.comments)
 
     def meet(self, error: InputError) -> None:
-        """Tick off the comment that `error` answers."""
+        """Tick off the comment that an error in the input answers."""
         line = error.location.line if error.location else 0
+        if not self._ticked("error", error.what, line):
+            self.unexpected.append(str(error))
+
+    def meet_fault(self, fault: Fault, warning: bool) -> None:
+        """Tick off the comment that a fault answers, at any of its places, and those that its
+        notes answer. A note needs no comment."""
+        kind = "warning" if warning else "error"
+        lines = [place.line for place in fault.locations] or [0]
+        if not any(self._ticked(kind, fault.message, line) for line in lines):
+            place = f"{fault.locations[0]}: " if fault.locations else ""
+            self.unexpected.append(f"{place}{kind}: {fault.message}")
+        for note in (*fault.notes, *([fault.hint] if fault.hint else [])):
+            for line in lines:
+                if self._ticked("note", note, line):
+                    break
+
+    def _ticked(self, kind: str, text: str, line: int) -> bool:
         for comment in self.comments:
             if (
                 not comment.met
-                and comment.kind == "error"
+                and comment.kind == kind
                 and comment.line in (0, line)
-                and comment.pattern.search(error.what)
+                and comment.pattern.search(text)
             ):
                 comment.met = True
-                return
-        self.unexpected.append(error)
+                return True
+        return False
 
     def failures(self, name: str) -> list[str]:
         """One line for every comment not met and every diagnostic that no comment names."""
@@ -85,7 +102,7 @@ class Expectations:
             for comment in self.comments
             if not comment.met
         ]
-        return lines + [f"{error} (unexpected)" for error in self.unexpected]
+        return lines + [f"{text} (unexpected)" for text in self.unexpected]
 
 
 def _with_regular_parts(body: str) -> str:

@@ -1,9 +1,9 @@
 """The `xttir-opt` command: xDSL's optimizer driver for Triton's IR and PTX.
 
-All flags of `xdsl-opt` work, and the spellings of MLIR's drivers: `--pass-pipeline`,
-`--mlir-print-ir-after-all`, `--mlir-print-op-generic`, `--verify-diagnostics` with comments, passes
-as flags. Errors in the input are one line with their place, and exit code 2; a verification pass
-that finds faults prints them, no module, and exit code 1.
+All flags of `xdsl-opt` work, and the spellings of MLIR's drivers (`opt_flags`); inputs may be whole
+dumps (`opt_inputs`). Errors in the input are one line with their place, and exit code 2; a
+verification pass that finds faults prints them, no module, and exit code 1; one that cannot decide
+says so, exit code 3.
 """
 
 from __future__ import annotations
@@ -27,13 +27,11 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 import xttir
 from xttir import extend
 from xttir.analyses.passes import Refuted
-from xttir.diagnostics import InputError, Location, Unsupported
+from xttir.diagnostics import InputError, Location, Policy, Unsupported
 from xttir.dialects.context import known_dialects
+from xttir.tools import opt_flags
 from xttir.tools.expected import Expectations
-
-_SPLIT = re.compile(r"^// -----.*\n?", re.MULTILINE)
-SUFFIXES = ("mlir", "ttir", "ttgir")
-KNOWN = (*SUFFIXES, "ptx")
+from xttir.tools.opt_inputs import SUFFIXES, Chunk, read_chunks
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -42,7 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     verify_attribute = Attribute.__post_init__
     try:
         words = list(sys.argv[1:] if argv is None else argv)
-        return XttirOptMain(args=_flags_closed(words)).main()
+        extend.load()
+        return XttirOptMain(args=words).main()
     except (InputError, Unsupported) as error:
         print(error, file=sys.stderr)
         return error.exit_code
@@ -54,32 +53,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         Attribute.__post_init__ = verify_attribute
 
 
-def _flags_closed(words: list[str]) -> list[str]:
-    """`--my-pass FILE` as `--my-pass= FILE`: only what follows `=` are options of the pass."""
-    passes = {f"--{name}" for name in Universe.get_multiverse().all_passes}
-    return [f"{word}=" if word in passes else word for word in words]
-
-
 def _mlir_target() -> type[Target]:
     from xttir.frontends.opt import MlirTarget
 
     return MlirTarget
-
-
-class PassFlag(argparse.Action):
-    """`--canonicalize`, `--my-pass=option=1`: a pass as a flag of its own."""
-
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
-        spec = (option_string or "").lstrip("-")
-        if values:
-            spec += "{" + str(values).strip("{}") + "}"
-        namespace.passes = f"{namespace.passes},{spec}" if namespace.passes else spec
 
 
 class XttirOptMain(xDSLOptMain):
@@ -92,6 +69,9 @@ class XttirOptMain(xDSLOptMain):
         description: str = "Optimizer driver for Triton's IR and PTX",
         args: Sequence[str] | None = None,
     ):
+        self._name = ""
+        """The file of the chunk at hand."""
+        self._last_text = ""
         try:
             super().__init__(description, args)
         except (ValueError, ArgSpecParseError) as error:
@@ -117,38 +97,15 @@ class XttirOptMain(xDSLOptMain):
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
-        arg_parser.add_argument(
-            "--pass-pipeline",
-            action="store",
-            default=None,
-            metavar="builtin.module(...)",
-            help="Passes in MLIR's syntax; all of them run on the module",
-        )
-        for flag, dest, what in (
-            ("--mlir-print-op-generic", "print_op_generic", "--print-op-generic"),
-            ("--mlir-print-debuginfo", "print_debuginfo", "--print-debuginfo"),
-        ):
-            arg_parser.add_argument(
-                flag, dest=dest, action="store_true", default=False, help=f"Same as {what}"
-            )
-        for flag, what in (
-            ("--mlir-print-ir-before-all", "Print the IR to stderr before every pass"),
-            ("--mlir-print-ir-after-all", "Print the IR to stderr after every pass"),
-            ("--mlir-print-local-scope", "Accepted; locations are always printed in place"),
-        ):
-            arg_parser.add_argument(flag, action="store_true", default=False, help=what)
-        arg_parser.add_argument(
-            "--launch",
-            default="",
-            metavar="FILE",
-            help="Launch description for the verification passes of PTX kernels",
-        )
-        taken = set(arg_parser._option_string_actions)
-        for name in self.available_passes:
-            if f"--{name}" not in taken:
-                arg_parser.add_argument(
-                    f"--{name}", action=PassFlag, nargs="?", help=argparse.SUPPRESS
-                )
+        opt_flags.add_arguments(arg_parser, self.available_passes)
+        parse = arg_parser.parse_args
+
+        def parse_args(args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+            known = list(arg_parser._option_string_actions)
+            words = opt_flags.spelled(list(args or ()), self.available_passes, known)
+            return parse(words, namespace)
+
+        arg_parser.parse_args = parse_args  # type: ignore[method-assign]
 
     def setup_pipeline(self) -> None:
         spec = self.args.passes
@@ -160,20 +117,39 @@ class XttirOptMain(xDSLOptMain):
             passes = tuple(_with_launch(p, self.args.launch) for p in pipeline.passes)
             pipeline = replace(pipeline, passes=passes)
         self.pipeline = pipeline
+        self._print_before = opt_flags.names_in(self.args.mlir_print_ir_before)
+        self._print_after = opt_flags.names_in(self.args.mlir_print_ir_after)
+        for name in sorted(self._print_before | self._print_after):
+            if name not in self.available_passes:
+                raise ValueError(f"no pass '{name}' to print the IR around")
 
     def _between(
         self, previous: ModulePass | None, module: ModuleOp, following: ModulePass | None
     ) -> None:
         """Verify and print between passes. The input itself was verified when it was read."""
+        args = self.args
         if previous is not None:
-            if not self.args.disable_verify:
+            if not args.disable_verify and args.verify_each not in ("0", "false"):
                 self._verify(module, previous)
-            if self.args.mlir_print_ir_after_all:
-                self._dump(module, f"IR Dump After {type(previous).__name__} ({previous.name})")
-            if following is not None and self.args.print_between_passes:
+            if args.mlir_print_ir_after_all or previous.name in self._print_after:
+                self._dump_changed(module, previous)
+            if following is not None and args.print_between_passes:
                 print(f"IR after {previous.name}:\n{self.output_resulting_program(module)}\n")
-        if following is not None and self.args.mlir_print_ir_before_all:
+        if following is not None and (
+            args.mlir_print_ir_before_all or following.name in self._print_before
+        ):
             self._dump(module, f"IR Dump Before {type(following).__name__} ({following.name})")
+        if args.mlir_print_ir_after_change and following is not None:
+            self._last_text = self.output_resulting_program(module)
+
+    def _dump_changed(self, module: ModuleOp, after: ModulePass) -> None:
+        title = f"IR Dump After {type(after).__name__} ({after.name})"
+        unchanged = (
+            self.args.mlir_print_ir_after_change
+            and self.output_resulting_program(module) == self._last_text
+        )
+        if not unchanged:
+            self._dump(module, title)
 
     def _dump(self, module: ModuleOp, title: str) -> None:
         text = self.output_resulting_program(module)
@@ -194,21 +170,23 @@ class XttirOptMain(xDSLOptMain):
 
     def main(self) -> int:
         """Process the input, chunk by chunk. Returns the exit code."""
-        text = self._read_input()
-        chunks = [(text, 0)]
-        if self.args.split_input_file:
-            chunks, start = [], 0
-            for match in _SPLIT.finditer(text):
-                chunks.append((text[start : match.start()], text.count("\n", 0, start)))
-                start = match.end()
-            chunks.append((text[start:], text.count("\n", 0, start)))
+        if self.args.show_dialects or self.args.list_passes:
+            names = self.ctx.registered_dialect_names
+            print("\n".join(sorted(names if self.args.show_dialects else self.available_passes)))
+            return 0
+        if self.args.dump_pass_pipeline:
+            inner = ",".join(str(p.pipeline_pass_spec()) for p in self.pipeline.passes)
+            print(f"builtin.module({inner})", file=sys.stderr)
+        chunks = self._chunks()
         output = self._open_output()
         code = 0
         try:
-            for i, (chunk, offset) in enumerate(chunks):
+            for i, chunk in enumerate(chunks):
                 if i:
-                    output.write("// -----\n")
-                code = max(code, self._process(chunk, offset, output))
+                    output.write(f"{self.args.split_marker}\n")
+                if chunk.title:
+                    output.write(f"// {chunk.title}\n")
+                code = max(code, self._process(chunk, output, one_of_many=len(chunks) > 1))
         except ShrinkException:
             print("Success, can shrink")
             return 0
@@ -221,65 +199,99 @@ class XttirOptMain(xDSLOptMain):
             return 1
         return code
 
-    def _process(self, chunk: str, offset: int, output: IO[str]) -> int:
+    def _chunks(self) -> list[Chunk]:
+        kinds = set() if self.args.frontend is not None else set(self.available_frontends)
+        marker = self.args.split_marker if self.args.split_input_file else None
+        return read_chunks(self.args.input_file, kinds, marker)
+
+    def _process(self, chunk: Chunk, output: IO[str], one_of_many: bool) -> int:
         # Blank lines in front give every position its line in the whole file.
-        text = "\n" * offset + chunk
+        text, self._name = chunk.padded, chunk.name
         expected = Expectations.of(text) if self.args.verify_diagnostics else None
         try:
             module = self._parse(text)
             self._run_passes(module)
             result = self.output_resulting_program(module)
         except Refuted as error:
-            self._report(error)
-            return 1
+            if expected is None or not expected.any:
+                self._report(error, chunk)
+                return 1
+            for fault in error.faults:
+                expected.meet_fault(fault, fault.policy is Policy.STRICT)
         except InputError as error:
             if expected is not None and expected.any:
                 expected.meet(error)
             elif self.args.verify_diagnostics or self.args.parsing_diagnostics:
                 print(error, file=output)
-            elif self.args.split_input_file:
+            elif one_of_many or self.args.split_input_file:
                 print(error, file=sys.stderr)
                 return error.exit_code
             else:
                 raise
+        except Unsupported as error:
+            if not one_of_many:
+                raise
+            print(error, file=sys.stderr)
+            return error.exit_code
         else:
             output.write(result)
-        missed = expected.failures(self.get_input_name()) if expected is not None else []
+        missed = expected.failures(chunk.name) if expected is not None else []
         for line in missed:
             print(line, file=sys.stderr)
         return 1 if missed else 0
 
-    def _report(self, error: Refuted) -> None:
+    def _report(self, error: Refuted, chunk: Chunk) -> None:
         """Print the faults of a verification pass."""
         from xttir.tools import render
         from xttir.tools.places import Places
 
-        places = Places(self.get_input_name())
+        places = Places(chunk.name)
         faults = [places.presented(fault) for fault in error.faults]
         color = render.wants_color(sys.stderr)
+        if chunk.title:
+            print(f"{chunk.name}: {chunk.title}:", file=sys.stderr)
         print(render.styled(render.fault_lines(faults), color), end="", file=sys.stderr)
 
     def _parse(self, text: str) -> ModuleOp:
         frontend = self.args.frontend
-        if frontend == "ptx" or (frontend is None and self.get_input_name().endswith(".ptx")):
+        if frontend == "ptx" or (frontend is None and self._name.endswith(".ptx")):
             from xttir.frontends.ptx import parse_ptx
 
-            return parse_ptx(text, self.get_input_name())
+            return parse_ptx(text, self._name)
         if frontend is not None and frontend.partition("{")[0] not in SUFFIXES:
             from io import BytesIO
 
             module = self.parse_chunk(BytesIO(text.encode()), frontend)
             assert module is not None
             return module
+        module = self._read(text)
+        if self.args.verify_roundtrip:
+            self._verify_roundtrip(module)
+        return module
+
+    def _read(self, text: str) -> ModuleOp:
         from xttir.frontends.mlir import read_module
 
         return read_module(
             self.ctx,
             text,
-            self.get_input_name(),
+            self._name,
             verify=not self.args.disable_verify,
             implicit_module=not self.args.no_implicit_module,
         )
+
+    def _verify_roundtrip(self, module: ModuleOp) -> None:
+        printed = self.output_resulting_program(module)
+        try:
+            again = self.output_resulting_program(self._read(printed))
+        except InputError as error:
+            what = f"what is printed cannot be read: {error.what}"
+            raise InputError(what, Location(self._name)) from error
+        if again != printed:
+            pairs = enumerate(zip(printed.splitlines(), again.splitlines(), strict=False), 1)
+            line = next((n for n, (a, b) in pairs if a != b), 0)
+            what = f"line {line} of what is printed reads as something else"
+            raise InputError(what, Location(self._name))
 
     def _run_passes(self, module: ModuleOp) -> None:
         try:
@@ -287,37 +299,11 @@ class XttirOptMain(xDSLOptMain):
         except Refuted:
             raise
         except DiagnosticException as error:
-            raise InputError(_one_line(error), Location(self.get_input_name())) from error
+            raise InputError(_one_line(error), Location(self._name)) from error
 
     def get_input_name(self) -> str:
         name = self.args.input_file
         return "<stdin>" if name in (None, "-") else name
-
-    def _read_input(self) -> str:
-        name = self.args.input_file
-        try:
-            if name in (None, "-"):
-                data = sys.stdin.buffer.read()
-            else:
-                with open(name, "rb") as file:
-                    data = file.read()
-            suffix = os.path.splitext(name or "")[1].removeprefix(".")
-            if self.args.frontend is None and suffix and suffix not in self.available_frontends:
-                known = ", ".join(f".{known}" for known in KNOWN)
-                raise InputError(
-                    f"unknown kind of file '.{suffix}'",
-                    Location(name or "-"),
-                    f"expected {known} or -",
-                )
-            return data.decode()
-        except UnicodeDecodeError as error:
-            line = data.count(b"\n", 0, error.start) + 1
-            column = error.start - data.rfind(b"\n", 0, error.start)
-            at = Location(self.get_input_name(), line, column)
-            raise InputError("not a text file (invalid UTF-8)", at) from error
-        except OSError as error:
-            reason = error.strerror or str(error)
-            raise InputError(f"cannot read: {reason}", Location(str(name))) from error
 
     def _open_output(self) -> IO[str]:
         name = self.args.output_file

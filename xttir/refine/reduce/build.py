@@ -6,7 +6,6 @@ that the result is valid: the verifier does, for every candidate.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Sequence
 
 from xdsl.dialects.builtin import (
@@ -26,16 +25,7 @@ from xdsl.traits import IsolatedFromAbove, IsTerminator
 from xdsl.transforms.dead_code_elimination import is_trivially_dead
 
 from xttir.dialects import arith, constants, scf, tt
-from xttir.dialects.syntax.printer import TTPrinter
-
-
-def module_text(module: ModuleOp) -> str:
-    """The module as Triton's parser takes it, without locations."""
-    stream = io.StringIO()
-    printer = TTPrinter(stream=stream)
-    printer.print_op(module)
-    stream.write("\n")
-    return stream.getvalue()
+from xttir.dialects.syntax.printer import module_text as module_text
 
 
 def op_count(module: ModuleOp) -> int:
