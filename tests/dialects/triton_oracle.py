@@ -25,6 +25,11 @@ class Oracle:
         self._nvidia = getattr(libtriton, "nvidia", None)
         self._release = _release()
 
+    @property
+    def is_3_9(self) -> bool:
+        """Whether the installed release is 3.9 or newer."""
+        return self._release >= (3, 9)
+
     def knows(self, text: str) -> bool:
         """Whether the installed release has all that `text` uses; if not it can be no judge."""
         return self._release >= (3, 9) or not SINCE_3_9.search(text)

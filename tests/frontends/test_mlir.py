@@ -48,3 +48,10 @@ def test_locations_are_offered_here_too() -> None:
     names = {op.name: mlir.location_of(op).line for op in module.walk()}
     assert names["arith.addi"] == 2
     assert [str(place) for place in mlir.locations_of(module)] == []
+
+
+def test_a_module_read_without_verification_is_verified_when_asked() -> None:
+    text = "tt.func @f(%x: i32) {\n  %y = arith.addi %x, %x : i32\n  tt.return %y : i32\n}\n"
+    mlir.parse_module(text, verify=False)
+    with pytest.raises(InputError):
+        mlir.parse_module(text)

@@ -18,6 +18,8 @@ from xttir.dialects.syntax.parser import TTParser
 __all__ = ["location_of", "locations_of", "parse_module", "read_module"]
 
 _CACHE: dict[tuple[str, str], ModuleOp] = {}
+_VERIFIED: set[tuple[str, str]] = set()
+"""The keys of modules that were verified."""
 _context: Context | None = None
 _TYPES: dict[str, TypeAttribute] = {}
 
@@ -29,8 +31,10 @@ def parse_module(text: str, name: str = "<module>", verify: bool = True) -> Modu
     out for what Triton has verified and printed itself. Raises InputError with line and column.
     """
     key = (hashlib.sha256(text.encode()).hexdigest(), name)
-    if key not in _CACHE:
+    if key not in _CACHE or (verify and key not in _VERIFIED):
         _CACHE[key] = read_module(_shared_context(), text, name, _TYPES, verify)
+        if verify:
+            _VERIFIED.add(key)
     return _CACHE[key]
 
 
