@@ -11,11 +11,11 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import cases, peers, ptx_read, ptx_verify, ttgir
+from benchmarks import cases, mlir_read, peers, ptx_read, ptx_verify, ttgir
 from benchmarks.report import Row, as_json, as_table, rows_of, start_up_rows
 from benchmarks.session import Session, measure_case, measure_start_up
 
-OTHERS = ("ttgir", "ptx-read", "ptx-verify", "start-up")
+OTHERS = ("ttgir", "mlir-read", "ptx-read", "ptx-verify", "start-up")
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -53,6 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     if not only or "ttgir" in only:
         session.say("ttgir")
         rows += ttgir.rows(session.repeat)
+    if not only or "mlir-read" in only:
+        session.say("mlir-read")
+        rows += mlir_read.rows(session.repeat)
     if not only or "ptx-read" in only:
         session.say("ptx-read")
         rows += ptx_read.rows(session.repeat)
