@@ -5,6 +5,7 @@ Nothing heavy is imported before the command is known.
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import sys
@@ -192,8 +193,11 @@ def validate(words: Sequence[str]) -> int:
         raise UsageError("validate needs a script, a module, or two modules")
     if rest == ["-m"]:
         raise UsageError("-m needs a module")
-    from xttir.tools import validate as tool
+    from xttir.dialects.syntax.lazy_formats import lazy_formats
     from xttir.tools.output import Output
+
+    with lazy_formats():
+        from xttir.tools import validate as tool
 
     files: list[str] = []
     if tool.is_module(rest[0]):
@@ -216,6 +220,8 @@ def validate(words: Sequence[str]) -> int:
     with Output(values["format"], values["output"], values["quiet"], values["color"]) as output:
         report = tool.run(rest, files, settings, bar=bar)
         output.write(report)
+    # Nothing is left to free but what the process gives back anyway.
+    gc.freeze()
     return report.exit_code
 
 
