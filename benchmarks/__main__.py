@@ -11,11 +11,11 @@ import os
 import sys
 from pathlib import Path
 
-from benchmarks import cases, mlir_read, peers, ptx_read, ptx_verify, ttgir
+from benchmarks import cases, mlir_read, peers, ptx_read, ptx_verify, ttgir, validate
 from benchmarks.report import Row, as_json, as_table, rows_of, start_up_rows
 from benchmarks.session import Session, measure_case, measure_start_up
 
-OTHERS = ("ttgir", "mlir-read", "ptx-read", "ptx-verify", "start-up")
+OTHERS = ("ttgir", "mlir-read", "ptx-read", "ptx-verify", "validate", "start-up")
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
@@ -62,6 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
     if not only or "ptx-verify" in only:
         session.say("ptx-verify")
         rows += ptx_verify.rows(session.repeat)
+    if not only or "validate" in only:
+        session.say("validate")
+        rows += validate.rows(session.repeat)
     if not only or "start-up" in only:
         session.say("start-up")
         rows += start_up_rows(measure_start_up(session, runners))
