@@ -106,8 +106,16 @@ def verify(words: Sequence[str]) -> int:
         witness=values["witness"],
         dump=values["dump_launch"],
         cc=values["cc"],
+        most_steps=values["max_steps"],
+        every_size=values["every_size"],
+        assume=values["assume"],
+        timeout=values["timeout"],
     )
     kernel = _is_ptx(file)
+    if values["assume"] and not values["every_size"]:
+        raise UsageError("--assume is for --every-size")
+    if kernel and values["every_size"]:
+        raise UsageError("--every-size is for scripts: it looks at the TTIR of their kernels")
     if kernel and values["init_launch"]:
         return _init_launch(file, values["entry"])
     if kernel and not values["launch"]:
@@ -234,17 +242,22 @@ def reduce(words: Sequence[str]) -> int:
         print(_reduce_help(), end="")
         return 0
     if not rest:
-        raise UsageError("reduce needs a module (.mlir, .ttir, .ttgir, '-')")
-    files, given = _module_words(rest, given, table)
-    if len(files) > 1:
-        raise UsageError(f"unexpected '{files[1]}' after '{files[0]}'")
-    if not _is_module(files[0]):
-        raise UsageError(f"reduce takes a module (.mlir, .ttir, .ttgir, '-'), not '{files[0]}'")
+        raise UsageError("reduce needs a module (.mlir, .ttir, .ttgir, '-') or a script")
+    script = rest[0].endswith(".py")
+    files = rest
+    if not script:
+        files, given = _module_words(rest, given, table)
+        if len(files) > 1:
+            raise UsageError(f"unexpected '{files[1]}' after '{files[0]}'")
+        if not _is_module(files[0]):
+            raise UsageError(f"reduce takes a module or a script, not '{files[0]}'")
     values |= given
     kept = [name for name in ("passes", "pass", "check", "command") if values[name]]
-    if len(kept) != 1:
+    if script and kept:
+        raise UsageError(f"--{kept[0]} is for modules: of a script, the first bad pass is found")
+    if len(kept) != 1 and not script:
         raise UsageError("reduce needs one of --passes, --pass, --check and --command")
-    from xttir.tools.reduce import Settings, reduce_file
+    from xttir.tools.reduce import Settings, reduce_file, reduce_script
 
     settings = Settings(
         passes=values["passes"] or values["pass"],
@@ -260,7 +273,7 @@ def reduce(words: Sequence[str]) -> int:
         timeout=values["timeout"],
         quiet=values["quiet"],
     )
-    return reduce_file(files[0], settings)
+    return reduce_script(files, settings) if script else reduce_file(files[0], settings)
 
 
 def _module_words(
@@ -453,9 +466,10 @@ def _reduce_help() -> str:
     lines = [
         "usage: xttir reduce [OPTIONS] MODULE (--pass NAME | --passes PIPELINE | --check KIND |",
         "                                      --command CMD)",
+        "       xttir reduce [OPTIONS] SCRIPT.py [ARGS]",
         "",
         "Shrinks a module as long as it shows what it shows now, and prints the rest, with the",
-        "command that reproduces it.",
+        "command that reproduces it. Of a script: the module in which the first pass goes wrong.",
         "",
         *_option_help("what is kept, and how:", options.REDUCE_OPTIONS),
         "",

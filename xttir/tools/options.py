@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from xttir.policy import CHECKS, GRID_ORDERS, RunPolicy
+from xttir.policy import AGENT_ORDERS, CHECKS, GRID_ORDERS, RunPolicy
 
 COMPUTE_CAPABILITIES = (80, 90, 100)
 _LINES = r"[1-9]\d*:[1-9]\d*"
@@ -135,6 +135,14 @@ RUN_OPTIONS: tuple[Option, ...] = (
         policy="grid_order",
     ),
     Option(
+        "agent-order",
+        "fair",
+        f"which partition of a warp-specialised program goes on: {', '.join(AGENT_ORDERS)}",
+        _one_of(AGENT_ORDERS),
+        "ORDER",
+        policy="agent_order",
+    ),
+    Option(
         "max-steps",
         1_000_000,
         "loop iterations after which a program counts as not ending",
@@ -142,7 +150,15 @@ RUN_OPTIONS: tuple[Option, ...] = (
         "N",
         policy="max_steps",
     ),
-    Option("seed", 0, "seed of the shuffled grid order", _number(0), "N", policy="seed"),
+    Option(
+        "max-trips",
+        0,
+        "iterations of all counted loops of a launch after which it is given up; 0: no limit",
+        _number(0),
+        "N",
+        policy="max_trips",
+    ),
+    Option("seed", 0, "seed of shuffled and random orders", _number(0), "N", policy="seed"),
     Option(
         "strict",
         False,
@@ -228,8 +244,31 @@ VERIFY_OPTIONS: tuple[Option, ...] = (
         "DIR",
     ),
     replace(
+        _BY_NAME["max-steps"],
+        default=500_000,
+        help="steps of a trace (instructions with an effect, executed by threads together) after "
+        "which a kernel counts as not ending",
+        policy="",
+    ),
+    replace(
         _BY_NAME["cc"], help="scripts: compute capability to compile for: 80, 90 or 100", policy=""
     ),
+    Option(
+        "every-size",
+        False,
+        "scripts: ask of each kernel's TTIR, too, whether programs conflict or leave their tensors "
+        "for any grid, sizes and strides",
+        _boolean,
+        flag=True,
+    ),
+    Option(
+        "assume",
+        "",
+        "with --every-size: what else is known of the arguments ('n % 64 == 0; s >= n')",
+        str,
+        "WORDS",
+    ),
+    Option("timeout", 60, "with --every-size: seconds for each kernel", _number(1), "SECONDS"),
 )
 """What `verify` looks at."""
 

@@ -23,6 +23,9 @@ _FINISHED = {
 }
 
 
+_NO_SIZE = "no two programs conflict and no access leaves its tensor"
+
+
 def folded(faults: Iterable[Fault]) -> list[list[Group]]:
     """Groups that say the same about different places and numbers, in order of likely cause."""
     same: dict[tuple[object, ...], list[Group]] = {}
@@ -116,7 +119,7 @@ def summary_lines(report: StaticReport) -> Iterator[Line]:
 
 def _outcome_lines(outcome: Outcome, command: str) -> Iterator[Line]:
     number = f"launch {outcome.index}: " if outcome.index else ""
-    style, word = (OK, _FINISHED[command])
+    style, word = (OK, _NO_SIZE if outcome.every_size else _FINISHED[command])
     if outcome.faults:
         style, word = ERROR, _count(outcome.faults, "finding")
     elif outcome.warnings:
@@ -128,7 +131,7 @@ def _outcome_lines(outcome: Outcome, command: str) -> Iterator[Line]:
     yield [("", about), (style, word)]
     if outcome.done:
         done = ", ".join(f"{n:,} {what}" for what, n in outcome.done.items())
-        yield [("", f"  looked at {done}")]
+        yield [("", f"  {'asked about' if outcome.every_size else 'looked at'} {done}")]
     for line in outcome.result:
         yield [("", f"  {line}")]
     for text in outcome.details:

@@ -35,7 +35,9 @@ class Outcome:
     done: dict[str, int] = field(default_factory=dict)
     details: list[str] = field(default_factory=list)
     result: list[str] = field(default_factory=list)
-    """What `run` says of each output, a line each."""
+    """What `run` says of each output, a line each; the contract of every size."""
+    every_size: bool = False
+    """Whether this is about the kernel's TTIR for every size, not about one launch."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -53,6 +55,7 @@ class Outcome:
             "done": dict(self.done),
             "details": list(self.details),
             "result": list(self.result),
+            "every_size": self.every_size,
         }
 
 

@@ -38,6 +38,12 @@ class Settings:
     witness: str = ""
     dump: str = ""
     cc: int = 90
+    every_size: bool = False
+    """Scripts: also every size of each kernel, with what `assume` says, `timeout` seconds each."""
+    assume: str = ""
+    timeout: int = 60
+    most_steps: int = 0
+    """Of a trace; 0: the executor's choice."""
 
     def policy(self) -> RunPolicy:
         return replace(RunPolicy(), strict=self.strict, cc=self.cc).with_checks("none")
@@ -184,7 +190,9 @@ class Verifier:
             explain = self.settings.explain
             pair = explain if isinstance(explain, tuple) else None
             strict = self.settings.strict
-            found, result = verify_launch(module, launch, strict=strict, pair=pair)
+            found, result = verify_launch(
+                module, launch, strict=strict, pair=pair, most_steps=self.settings.most_steps
+            )
             places.texts = {s.locations[0].line: s.text for s in found.instructions if s.locations}
             report.assume(scope(launch))
             report.assume(result.assumptions)

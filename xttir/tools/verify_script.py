@@ -21,6 +21,7 @@ from xttir.frontends.launch_description import LaunchDescription, dump, to_dict
 from xttir.frontends.launch_description.write import text as as_text
 from xttir.tools import progress, script
 from xttir.tools.collect import Collector, interruption, open_session
+from xttir.tools.every_size import EverySizes
 from xttir.tools.static_report import StaticReport
 from xttir.tools.verify import Settings, Verifier, guarded, problem
 
@@ -39,8 +40,9 @@ class Captured:
 class Capture:
     """Sees every launch before it runs, and keeps the distinct ones."""
 
-    def __init__(self, report: StaticReport):
+    def __init__(self, report: StaticReport, sizes: EverySizes | None):
         self.report = report
+        self.sizes = sizes
         self.found: list[Captured] = []
         self.seen: set[str] = set()
         self.names: dict[str, str] = {}
@@ -49,6 +51,8 @@ class Capture:
     def __call__(self, launch: Any) -> None:
         from xttir.frontends.triton.describe import describe, device_code
 
+        if self.sizes is not None:
+            self.sizes.take(launch)
         code = device_code(launch)
         try:
             description = describe(launch, code)
@@ -102,18 +106,25 @@ def _verify(
     began = time.monotonic()
     report = StaticReport(policy=settings.policy())
     with guarded(report):
-        captured = _run(runner(), settings, report, bar)
+        sizes = EverySizes(report, settings) if settings.every_size else None
+        captured = _run(runner(), settings, report, bar, sizes)
         _verify_all(captured, settings, report)
+        if sizes is not None:
+            sizes.prove()
     report.wall = time.monotonic() - began
     return report
 
 
 def _run(
-    start: Callable[[], None], settings: Settings, report: StaticReport, bar: bool
+    start: Callable[[], None],
+    settings: Settings,
+    report: StaticReport,
+    bar: bool,
+    sizes: EverySizes | None,
 ) -> list[Captured]:
     """Run the script; what ended it early goes into `report`."""
     session = open_session(settings.policy().with_checks("host"))
-    capture = Capture(report)
+    capture = Capture(report, sizes)
     session.before = capture
     with session, progress.shown(bar):
         collector = Collector(session, "verify")

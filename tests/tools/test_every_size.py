@@ -1,0 +1,61 @@
+"""`xttir verify --every-size` and `xttir-opt --verify-races` on TTIR, as commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("triton")
+
+SCRIPT = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def double(x, o, n, BLOCK: tl.constexpr):
+    offsets = tl.program_id(0) * {unit} + tl.arange(0, BLOCK)
+    mask = offsets < n
+    tl.store(o + offsets, 2 * tl.load(x + offsets, mask), mask)
+
+x = torch.rand(1000, device="cuda")
+o = torch.empty_like(x)
+double[(triton.cdiv(1000, 128),)](x, o, 1000, BLOCK=128)
+"""
+
+
+def verify(tmp_path: Path, source: str, *flags: str) -> tuple[int, dict]:
+    script, out = tmp_path / "script.py", tmp_path / "out.json"
+    script.write_text(source)
+    command = [sys.executable, "-m", "xttir", "verify", "--every-size", *flags]
+    command += ["--format", "json", "-o", str(out), str(script)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return done.returncode, json.loads(out.read_text())
+
+
+def test_a_right_kernel_is_proved_under_its_contract(tmp_path: Path) -> None:
+    code, report = verify(tmp_path, SCRIPT.format(unit="BLOCK"))
+    assert code == 0, report
+    (outcome,) = [o for o in report["outcomes"] if o["every_size"]]
+    assert outcome["finished"]
+    (contract,) = outcome["result"]
+    assert "x.shape[0] == n" in contract
+    assert "grid[0] == cdiv(n, BLOCK)" in contract
+
+
+def test_a_wrong_one_is_refuted_by_a_launch(tmp_path: Path) -> None:
+    code, report = verify(tmp_path, SCRIPT.format(unit="(BLOCK - 1)"))
+    assert code == 1
+    faults = [f for f in report["faults"] if "launch" in f["witness"]]
+    assert {f["kind"] for f in faults} == {"race"}
+    assert all(f["confirmed"] for f in faults)
+    assert faults[0]["witness"]["launch"]["grid"][0] >= 2
+    assert any(place["line"] == 8 for place in faults[0]["locations"])
+
+
+def test_words_that_cannot_be_read_are_an_input_error(tmp_path: Path) -> None:
+    code, report = verify(tmp_path, SCRIPT.format(unit="BLOCK"), "--assume", "n >=")
+    assert code == 2
+    assert "n >=" in report["input_error"]["what"]
