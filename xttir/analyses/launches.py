@@ -21,15 +21,18 @@ def verify_launch(
     *,
     strict: bool = False,
     pair: Lines | None = None,
+    most_steps: int = 0,
 ) -> tuple[Trace, Report]:
-    """A trace of the launch and the verdict on all schedules; see `verify_trace`. Raises
-    InputError and Unsupported."""
+    """A trace of the launch and the verdict on all schedules; see `verify_trace`.
+    `most_steps`: of a trace, 0: the executor's choice. Raises InputError and Unsupported."""
     from xttir.interp.ptx.trace import trace
 
-    found = trace(module, launch)
+    found = trace(module, launch, most_steps=most_steps)
     report = verify_trace(found, strict=strict, pair=pair)
     if report.verdict is Verdict.VERIFIED and report.tickets:
-        other = verify_trace(trace(module, launch, backward=True), strict=strict)
+        other = verify_trace(
+            trace(module, launch, backward=True, most_steps=most_steps), strict=strict
+        )
         _both(report, other)
     return found, report
 

@@ -49,6 +49,12 @@ class ValueEdges:
     doubtful: bool = False
     tickets: set[int] = field(default_factory=set)
     """Positions of atomics whose edges hold because they saw all others."""
+    starts: dict[Spot, Spot] = field(default_factory=dict)
+    """For each write to a place that begins with a strong store: that store."""
+    began: dict[Spot, tuple[int, int]] = field(default_factory=dict)
+    """Rep and epoch of such stores."""
+    loose: set[Spot] = field(default_factory=set)
+    """Those of them that are not before all other writes."""
     indices: dict[Spot, tuple[int, int]] = field(default_factory=dict)
     """For each write to a watched place: the number of the place, and its own there, from 1."""
     places: int = 0
@@ -124,9 +130,12 @@ class ValueEdges:
         """A read that sees `last`."""
         # A write by the reader itself, later, cannot be what it saw.
         others = [w for w in writes if not (w.spot[1] == own[1] and w.spot >= own)]
-        # What a thread wrote before all atomics is a start value: were it not ordered before
-        # them, that would be a race.
-        start = 1 if others and others[0].text == WEAK else 0
+        # What a thread wrote before all atomics is a start value. Were a plain write not ordered
+        # before them, that would be a race; of a strong one it is checked.
+        start = 1 if others and not others[0].atomic else 0
+        if start and others[0].text != WEAK:
+            self.starts |= {w.spot: others[0].spot for w in others}
+            self.writers |= {w.spot[0] for w in others}
         atomics = all(w.atomic for w in others[start:])
         complete = bool(others) and others[-1].spot == last.spot
         before = all(w.spot < own for w in others)
@@ -190,6 +199,9 @@ class ValueEdges:
         if writer not in self.sent or sure is None:
             return
         clocks, levels = order.clocks, order.clocks.levels
+        start = self.starts.get(writer)
+        if sure and start is not None and start != writer:
+            sure = start not in self.loose and self._after_start(order, rep, start)
         messages, scope = self.sent[writer]
         distance = order.distance(lane, writer[1])
         if min(scope, _scope(event)) < distance:
@@ -208,6 +220,11 @@ class ValueEdges:
             message = message.copy()
             message[levels.happens] = 0
         self._take(order, event, rep, message, distance, sure)
+
+    def _after_start(self, order: State, rep: int, start: Spot) -> bool:
+        began, epoch = self.began[start]
+        clocks = order.clocks
+        return bool(clocks.table[clocks.levels.happens, rep, began] >= epoch)
 
     @staticmethod
     def _take(
@@ -234,6 +251,11 @@ class ValueEdges:
             seen = self.edges.get((view.index, lane))
             if seen is not None and seen[0][0] == view.index:
                 self._learn(order, event, rep, lane, *seen)
+            start = self.starts.get((view.index, lane))
+            if start == (view.index, lane):
+                self.began[start] = (rep, int(clocks.epoch[rep]))
+            elif start is not None and not self._after_start(order, rep, start):
+                self.loose.add(start)
             pick = np.array([rep])
             if event.sem in RELEASES:
                 messages = [clocks.full(pick)] * 3

@@ -139,15 +139,19 @@ def _open_questions(order: Order, unknown: list[str]) -> None:
         if trouble.what == "returned":
             view = order.blocks.views[trouble.view]
             unknown.append(
-                f"{words.operation(view.event.ins)} returned in the trace although the phase of "
+                f"{words.placed(view.event.ins)} returned in the trace although the phase of "
                 "its barrier is not complete there"
             )
     for conflict in order.conflicts:
         if conflict.undecided:
-            x, y = words.operation(conflict.x.ins), words.operation(conflict.y.ins)
+            x, y = words.placed(conflict.x.ins), words.placed(conflict.y.ins)
             unknown.append(
                 f"whether {x} and {y} are ordered depends on a value that another thread wrote"
             )
+    for (index, _), why in order.values.spins.doubts.why.items():
+        if any(c.undecided for c in order.conflicts):
+            ins = order.blocks.trace.events[index].ins
+            unknown.append(f"after which writes the loop of {words.placed(ins)} ends: {why}")
 
 
 def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) -> None:

@@ -41,6 +41,11 @@ class Words:
             text = f"{len(lanes)} threads from {low} to {high}"
         return text if len(self.trace.ctas) == 1 else f"{text} of block {block}"
 
+    def placed(self, ins: int) -> str:
+        """An instruction with its place in the PTX."""
+        places = self.trace.instructions[ins].locations
+        return self.operation(ins) + (f" ({places[0]})" if places else "")
+
     def operation(self, ins: int) -> str:
         """The opcode, short."""
         words = self.trace.instructions[ins].text.split()

@@ -44,8 +44,11 @@ from xttir.interp.ptx.values import Pending, chain, settle
 
 OUTLIVES = frozenset({"cp.async"})
 """Engines whose operations may be under way when their block ends."""
-MAX_STEPS = 20_000_000
-"""Blocks entered; more is an endless loop."""
+MAX_STEPS = 500_000
+"""Instructions with an effect that groups of threads execute in a trace, and blocks of code they
+leave; more takes minutes, or never ends."""
+RUN_STEPS = 40 * MAX_STEPS
+"""The same in a run on numbers, where every warp goes by itself."""
 MAX_THREADS = 1 << 24
 """Threads of a launch: all are there at once, and each takes memory."""
 BATCH_LANES = 1 << 16
@@ -61,7 +64,9 @@ class Executor(Names):
         launch: LaunchDescription,
         data: Mapping[str, np.ndarray] | None,
         schedule: Schedule | None = None,
+        most_steps: int = 0,
     ):
+        """`most_steps`: after how many a run counts as endless, 0: `MAX_STEPS` or `RUN_STEPS`."""
         self.plan = plan
         self.launch = launch
         self.arch = launch.capability
@@ -109,6 +114,7 @@ class Executor(Names):
         self.blocked: list[Blocked] = []
         self.next_cluster = 0
         self.steps = 0
+        self.most_steps = most_steps or (MAX_STEPS if data is None else RUN_STEPS)
         self.clock = 0
         self.stopped = False
 
@@ -241,6 +247,7 @@ class Executor(Names):
                 if rows is not None and not rows.size:
                     group.at += 1
                     return group
+        self.steps += 1
         step = ActualStep(self, group, do, rows)
         if maybe:
             step.maybe = step.doubtful = True
@@ -353,10 +360,12 @@ class Executor(Names):
     def leave(self, group: Group, block: Block) -> Group | None:
         """The end of a block."""
         self.steps += 1
-        if self.steps > MAX_STEPS:
+        if self.steps > self.most_steps:
             self.stopped = True
             raise Unsupported(
-                f"a run of more than {MAX_STEPS} blocks", self._place(block.ending.index)
+                f"a run of more than {self.most_steps:,} steps (this loop may have no end)",
+                self._place(block.ending.index),
+                hint="fewer iterations show the same faults; --max-steps N allows more",
             )
         ending = block.ending
         if ending.kind == "goto":
@@ -414,6 +423,10 @@ class Executor(Names):
         """To the start of a block; the group if it may go on at once."""
         group.block = target
         group.at = 0
+        if self.tracing and source.number in self.plan.vague:
+            inside, slots = self.plan.vague[source.number]
+            if target.number not in inside:
+                group.env |= dict.fromkeys(slots, UNKNOWN)
         if group.way is not None and target.number == group.way.join:
             return group.way.arrive(self, group)
         if target.spin and not self._spin(group, target, source):

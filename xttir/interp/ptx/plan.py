@@ -41,6 +41,9 @@ class Plan:
         self.idle: dict[int, Block] = {}
         """Branches in loops that wait, which say only how long a round takes or when to give up;
         and where they go if not."""
+        self.vague: dict[int, tuple[frozenset[int], tuple[int, ...]]] = {}
+        """Blocks from which loops that wait are left: the blocks of the loop, and the registers
+        that depend on how many rounds there were."""
         self.feeds: set[int] = set()
         """Indices of the atomics and strong reads that decide when a loop that waits ends."""
         self.waits_for_memory = False

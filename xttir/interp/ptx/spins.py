@@ -20,8 +20,11 @@ if TYPE_CHECKING:
 
 _STRONG = frozenset(("volatile", "relaxed", "acquire", "mmio", "acq_rel"))
 _HARMLESS = frozenset(
-    ("membar", "fence", "activemask", "barrier.sync", "bar.warp.sync", "shfl", "vote", "elect")
-)
+    (
+        "membar", "fence", "activemask", "barrier.sync", "bar.warp.sync", "shfl", "vote", "elect",
+        "trap",
+    )
+)  # fmt: skip
 """What a loop that waits may do besides: it tells others nothing."""
 _CLOCKS = ("clock", "globaltimer")
 _PLAIN = frozenset(("ld", "ldu", "cvta", "mapa", "isspacep", "getctarank"))
@@ -129,24 +132,31 @@ def _deciding(plan: Plan, blocks: list[int]) -> int:
 
 def _idle(plan: Plan, blocks: list[int], changing: int) -> bool:
     """Whether registers that differ between rounds decide nothing but how long a round takes: not
-    what is read, nor when the loop ends, nor what is left behind."""
+    what is read, nor when the loop ends. What they leave behind differs between schedules."""
     inside = set(blocks)
     changing = _spread(plan, blocks, changing)
     for item, ins in _instructions(plan, blocks):
-        if isinstance(item, Do) and used(ins) & changing:
+        if isinstance(item, Do) and ins.name != "trap" and used(ins) & changing:
             return False
     idle: dict[int, Block] = {}
+    vague: dict[int, tuple[frozenset[int], tuple[int, ...]]] = {}
     for number in blocks:
         block = plan.blocks[number]
         leaving = [t for t in block.targets if t.number not in inside and not _traps(plan, t)]
-        if any(target.live_bits & changing for target in leaving):
-            return False
+        left = 0
+        for target in leaving:
+            left |= target.live_bits & changing
+        if left:
+            vague[number] = (frozenset(inside), cfg.members(left))
         guard = block.ending.guard
         if guard is not None and changing >> guard.slot & 1:
             if leaving:
                 return False
-            idle[number] = next(t for t in block.targets if t.number in inside)
+            idle[number] = min(
+                (t for t in block.targets if t.number in inside), key=lambda t: _traps(plan, t)
+            )
     plan.idle |= idle
+    plan.vague |= vague
     return True
 
 
@@ -160,7 +170,10 @@ def _spread(plan: Plan, blocks: list[int], changing: int) -> int:
             if used(ins) & changing:
                 changing |= slots_of(ins.dst)
         for number in blocks:
-            guard = plan.blocks[number].ending.guard
+            block = plan.blocks[number]
+            guard = block.ending.guard
+            if sum(not _traps(plan, target) for target in block.targets) < 2:
+                continue
             if guard is not None and changing >> guard.slot & 1:
                 for _, ins in _instructions(plan, _arms(plan, number, inside)):
                     changing |= slots_of(ins.dst)

@@ -16,14 +16,19 @@ from xttir.interp.ptx.schedules import Backward
 from xttir.interp.ptx.uses import Uses
 
 
-def trace(module: ModuleOp, launch: LaunchDescription, *, backward: bool = False) -> Trace:
-    """The events of one schedule of a launch; `backward`: one in which the last blocks come first.
-    Raises InputError and Unsupported."""
-    return trace_plan(plan_of(module, launch.entry), launch, backward=backward)
+def trace(
+    module: ModuleOp, launch: LaunchDescription, *, backward: bool = False, most_steps: int = 0
+) -> Trace:
+    """The events of one schedule of a launch; `backward`: one in which the last blocks come first;
+    `most_steps`: as `Executor` takes it. Raises InputError and Unsupported."""
+    plan = plan_of(module, launch.entry)
+    return trace_plan(plan, launch, backward=backward, most_steps=most_steps)
 
 
-def trace_plan(plan: Plan, launch: LaunchDescription, *, backward: bool = False) -> Trace:
-    executor = Executor(plan, launch, None, Backward() if backward else None)
+def trace_plan(
+    plan: Plan, launch: LaunchDescription, *, backward: bool = False, most_steps: int = 0
+) -> Trace:
+    executor = Executor(plan, launch, None, Backward() if backward else None, most_steps)
     executor.run()
     return _trace(executor)
 

@@ -123,6 +123,11 @@ def branch(executor: Executor, group: Group, block: Block, flag: Any) -> Group |
     """A branch whose flag is unknown, for all lanes or some."""
     guard = block.ending.guard
     assert guard is not None
+    idle = executor.plan.idle.get(block.number)
+    if idle is not None:
+        place = executor.plan.location(executor.plan.ending_ins(block))
+        executor.assumptions[f"waiting does not take so long that it is given up ({place})"] = None
+        return executor.go(group, idle, block)
     if isinstance(flag, Partial):
         sure = np.flatnonzero(flag.known)
         live = tuple({*block.targets[0].live, *block.targets[1].live, guard.slot})
