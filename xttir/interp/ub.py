@@ -32,6 +32,16 @@ def undefined(m: Machine, op: Operation, ty: Attribute) -> Any:
 def build_poison(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
     """ub.poison."""
     ty = op.results[0].type
+    if isinstance(ty, ttg.MemDescType):
+        # Memory that nobody writes: whoever reads it is told so.
+        from xttir.interp.ttg_memory import allocator
+
+        make = allocator(c, op.results[0])
+
+        def give(m: Machine, frame: Frame) -> None:
+            frame[outs[0]] = make(m)
+
+        return give
 
     def run(m: Machine, frame: Frame) -> None:
         frame[outs[0]] = undefined(m, op, ty)
