@@ -2,8 +2,8 @@
 
 With xttir installed, plain `xdsl-opt` knows the dialects below in any MLIR text, reads `.ttir`,
 `.ttgir` and `.ptx` files, and writes them with `-t ttir` and `-t ptx`. Two universes may not define
-the same dialect, so in `.mlir` files `xdsl-opt` still uses xDSL's own `arith`, `math`, `scf` and
-`llvm`, whose comparisons, selects and casts take no tensors, and its own parser, which misreads
+the same dialect, so in `.mlir` files `xdsl-opt` still uses xDSL's own `arith`, `gpu`, `math`, `scf`
+and `llvm`, whose comparisons, selects and casts take no tensors, and its own parser, which misreads
 `dense<0xFF800000>` and stops at location aliases that are defined at the end. Name such a file
 `.ttir`, pass `-f ttir`, or use `xttir-opt`, where ours stand in everywhere.
 """

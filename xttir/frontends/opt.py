@@ -1,7 +1,7 @@
 """The reader and writer of Triton's IR for xDSL's drivers: `xdsl-opt file.ttir`, `-t ttir`.
 
-The reader parses with our own context, in which our `arith`, `math`, `scf` and `llvm` stand in for
-xDSL's (a universe may not define a dialect that another one has).
+The reader parses with our own context, in which our `arith`, `gpu`, `math`, `scf` and `llvm` stand
+in for xDSL's (a universe may not define a dialect that another one has).
 """
 
 from __future__ import annotations
