@@ -12,6 +12,7 @@ missing or has failed.
 from __future__ import annotations
 
 import argparse
+import os
 import random
 import sys
 from pathlib import Path
@@ -58,6 +59,10 @@ def main() -> int:
     parser.add_argument("--timeout", type=int, default=60, help="seconds a test (60)")
     parser.add_argument("--report", action="store_true", help="run nothing, print what is known")
     args = parser.parse_args()
+    # Tutorials and examples import one another by name.
+    folders = [str(args.source.resolve() / folder) for folder in FOLDERS[:2]]
+    os.environ["PYTHONPATH"] = os.pathsep.join([*folders, os.environ.get("PYTHONPATH", "")])
+    args.plugins = ("conformance.no_cublas",)
     args.results = results.default_path(f"gluon.cc{args.cc}")
     for path in files(args.source.resolve()):
         if args.file not in path.name or args.report:

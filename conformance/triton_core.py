@@ -86,6 +86,7 @@ def command(path: Path, args: argparse.Namespace, *more: str) -> list[str]:
     plain = ["-p", "no:cacheprovider", "-c", os.devnull, f"--rootdir={tests}"]
     # The default way to import would put the checkout's own `triton` before the installed one.
     plain += [f"--confcutdir={tests}", "--import-mode=importlib"]
+    plain += [word for plugin in getattr(args, "plugins", ()) for word in ("-p", plugin)]
     return [*python, *plain, *more]
 
 

@@ -238,3 +238,21 @@ def test_loop_of_a_partition_that_never_ends_is_reported() -> None:
     )
     result, _, _ = outcome(text, [2])
     assert kinds(result) == ["deadlock"]
+
+
+OUTSIDE = """        %far = arith.addi %slot, %two : i32
+        %g = ttg.memdesc_index %empty[%far] : !ttg.memdesc<2x1xi64, #shared, #smem, mutable> -> !ttg.memdesc<1xi64, #shared, #smem, mutable>
+        %held = arith.constant HELD
+        ttng.arrive_barrier %g, 1, %held : !ttg.memdesc<1xi64, #shared, #smem, mutable>
+"""
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_stage_that_does_not_exist_is_a_fault_where_it_is_used(held: bool) -> None:
+    extra = OUTSIDE.replace("HELD", "true" if held else "false")
+    result, got, wanted = outcome(changed((WAIT_FULL, WAIT_FULL + extra)), [4])
+    if held:
+        assert "out-of-bounds" in kinds(result)
+    else:
+        assert kinds(result) == []
+        assert (got == wanted).all()

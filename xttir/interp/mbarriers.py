@@ -292,26 +292,29 @@ def select(
     """The barriers that `desc` names for the active programs for which `held` (bool[b]) holds."""
     if held is False:
         return []
+    if held is not True:
+        rows = np.flatnonzero(held)
+        return _among(rows, select(barriers, desc.take(rows), _at(rows, positions)))
     if type(desc) is Choice:
         found: Selected = []
         for rows, part in desc.parts:
-            chosen_rows = rows if held is True else rows[held[rows]]
-            if chosen_rows.size:
-                inner = part.take(np.searchsorted(rows, chosen_rows))
-                places = chosen_rows if positions is None else positions[chosen_rows]
-                for barrier, at, among in select(barriers, inner, places):
-                    rows_of = chosen_rows if among is None else chosen_rows[among]
-                    found.append((barrier, at, rows_of))
+            found += _among(rows, select(barriers, part, _at(rows, positions)))
         return found
     number = numbers_of(desc)
-    if held is True and isinstance(number, int):
+    if isinstance(number, int):
         return [(barriers.at(desc.buffer, number), positions, None)]
-    count = desc.programs
-    rows = np.arange(count) if held is True else np.flatnonzero(held)
-    each = np.broadcast_to(np.asarray(number), (count,))[rows]
     found = []
-    for one in np.unique(each).tolist():
-        among = rows[each == one]
-        at = among if positions is None else positions[among]
-        found.append((barriers.at(desc.buffer, one), at, among))
+    for one in np.unique(number).tolist():
+        rows = np.flatnonzero(number == one)
+        found.append((barriers.at(desc.buffer, one), _at(rows, positions), rows))
     return found
+
+
+def _at(rows: np.ndarray, positions: Positions) -> np.ndarray:
+    """Positions in the batch of the active programs `rows`."""
+    return rows if positions is None else positions[rows]
+
+
+def _among(rows: np.ndarray, selected: Selected) -> Selected:
+    """What was selected for the programs `rows`, seen from all active ones."""
+    return [(b, at, rows if inner is None else rows[inner]) for b, at, inner in selected]

@@ -8,6 +8,7 @@ order of events; that nobody looks at it too early is what `interp.shared` check
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from xttir.interp.batch import take
 from xttir.interp.machine import Machine
 from xttir.interp.memdesc import TOKEN, Choice, MemDesc, allocate, allocate_bytes
 from xttir.interp.memory_ops import load
+from xttir.interp.outside import Outside
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.taint import Tainted, observe_access, observe_branch, plain
 from xttir.interp.types import numpy_dtype, shape_of
@@ -89,7 +91,8 @@ def build_dealloc(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
 
 def build_index(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
-    """ttg.memdesc_index. An index that is out of bounds is reported, and wraps."""
+    """ttg.memdesc_index. An index that is out of bounds is reported when the view is used, and
+    wraps."""
     assert isinstance(op, ttg.MemDescIndexOp)
     (out,) = outs
     extent = shape_of_memory(op.src.type)[0]
@@ -97,20 +100,21 @@ def build_index(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     def run(m: Machine, frame: Frame) -> None:
         number: np.ndarray = dense(observe_branch(m, op, frame[ins[1]])).reshape(-1)
         if number.min() < 0 or number.max() >= extent:
-            _report_index(m, op, number, extent)
-            number = number % extent
+            bad = (number < 0) | (number >= extent)
+            value = int(number[bad][0])
+            desc = frame[ins[0]].index(number % extent)
+            frame[out] = Outside(desc, bad, partial(_report_index, m, op, value, extent))
+            return
         frame[out] = frame[ins[0]].index(number)
 
     return run
 
 
-def _report_index(m: Machine, op: Operation, number: np.ndarray, extent: int) -> None:
+def _report_index(m: Machine, op: Operation, value: int, extent: int, bad: np.ndarray) -> None:
     if not m.policy.on("bounds"):
         return
-    outside = (number < 0) | (number >= extent)
-    pids = m.pids if number.size == 1 else m.pids[outside]
+    pids = m.pids[bad] if bad.size == m.pids.size else m.pids
     pid = int(pids.min())
-    value = int(number[0] if number.size == 1 else number[outside][pids == pid][0])
     m.log.report(
         op,
         Kind.OUT_OF_BOUNDS,
