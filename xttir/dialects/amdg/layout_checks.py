@@ -52,7 +52,10 @@ def _check_tile(
     """The registers of `source` hold all of `wanted`; lanes and warps are the same in both."""
     have = set(map(tuple, _held(source).tolist()))
     for element in wanted.tolist():
-        check(tuple(element) in have, f"no source register holds the element for {what} {element}")
+        check(
+            tuple(element) in have,
+            f"no source register holds the element for {what} {element}",
+        )
     for name in ("lane", "warp"):
         check(
             source.bases(name) == result.bases(name),

@@ -78,7 +78,7 @@ def _check_presence(source: TensorType, result: TensorType) -> bool:
     """Both have layouts, or neither. Whether there is something to compare."""
     check(
         has_layout(source) == has_layout(result),
-        f"either operand and result both have layouts, or neither: {source} and {result}",
+        lambda: f"either operand and result both have layouts, or neither: {source} and {result}",
     )
     if not has_layout(source):
         return False
@@ -86,7 +86,7 @@ def _check_presence(source: TensorType, result: TensorType) -> bool:
     if isinstance(source.encoding, GLUON_ENCODINGS) or isinstance(result.encoding, GLUON_ENCODINGS):
         check(
             source.encoding == result.encoding,
-            f"a layout to be inferred must stay as it is: {source} and {result}",
+            lambda: f"a layout to be inferred must stay as it is: {source} and {result}",
         )
         return False
     return True
@@ -124,7 +124,7 @@ def check_expand_dims(source: TensorType, axis: int, result: TensorType) -> None
     check(layout.number("dim") == axis, f"operand must have a layout sliced along {axis}")
     check(
         layout.get("parent") == result.encoding,
-        f"the layout of {result} must be the parent of the operand's",
+        lambda: f"the layout of {result} must be the parent of the operand's",
     )
 
 
@@ -138,7 +138,7 @@ def check_reduce(source: TensorType, axis: int, result: TensorType) -> None:
         isinstance(layout, SliceEncodingAttr)
         and layout.number("dim") == axis
         and layout.get("parent") == source.encoding,
-        f"the layout of {result} must be that of {source} sliced along {axis}",
+        lambda: f"the layout of {result} must be that of {source} sliced along {axis}",
     )
 
 
@@ -249,8 +249,10 @@ def check_broadcast(source: TensorType, result: TensorType) -> None:
     own = linear_layout(source.encoding, small)
     check(
         normal(projected, True) == normal(own, True),
-        f"broadcast of {source} to {result} moves data: it requires matching source and result"
-        " layouts up to broadcasting",
+        lambda: (
+            f"broadcast of {source} to {result} moves data: it requires matching source and result"
+            " layouts up to broadcasting"
+        ),
     )
 
 

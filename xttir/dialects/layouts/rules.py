@@ -31,10 +31,13 @@ from xttir.dialects.layouts.parameters import (
 from xttir.dialects.layouts.structs import StructAttr
 
 
-def check(holds: bool, message: str) -> None:
-    """Raise a VerifyException with `message` unless `holds`."""
+def check(holds: bool, message: str | Callable[[], str]) -> None:
+    """Raise a VerifyException with `message` unless `holds`.
+
+    A message that prints types is better given as a function: printing costs more than checking.
+    """
     if not holds:
-        raise VerifyException(message)
+        raise VerifyException(message if isinstance(message, str) else message())
 
 
 def is_power_of_two(value: int) -> bool:
@@ -227,7 +230,7 @@ def _dot_op(encoding: StructAttr) -> None:
     parent = encoding.get("parent")
     check(
         isinstance(parent, StructAttr) and parent.name in _PARENTS,
-        f"ttg.dot_op unexpected parent layout: {parent}",
+        lambda: f"ttg.dot_op unexpected parent layout: {parent}",
     )
     assert isinstance(parent, StructAttr)
     _PARENTS[parent.name](parent, index, width)

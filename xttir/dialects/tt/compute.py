@@ -204,7 +204,7 @@ class DotOp(TTOp):
         a, b = element_type_of(self.a.type), element_type_of(self.b.type)
         check(
             bit_width(a) == bit_width(b),
-            f"element types of operands A and B must have same bit width, but are {a} and {b}",
+            lambda: f"operands A and B must have the same bit width, but are {a} and {b}",
         )
         check_dot(_shape(self.a), _shape(self.b), _shape(self.c))
         if has_encoding(self.a.type) or has_encoding(self.b.type):
@@ -297,7 +297,7 @@ class ReduceOp(TTOp):
             check(
                 (shape_of(result.type) or ()) == tuple(shape)
                 and isinstance(result.type, TensorType) == bool(shape),
-                f"reducing {source.type} along {axis} cannot give {result.type}",
+                lambda a=source.type, b=result.type: f"reducing {a} along {axis} cannot give {b}",
             )
             if isinstance(result.type, TensorType) and has_encoding(source.type):
                 assert isinstance(source.type, TensorType)

@@ -80,7 +80,7 @@ def check_operand(layout: Attribute, index: int, result: Attribute) -> None:
     parent = layout.get("parent")
     check(
         parent == result or _same_but_for_cga(parent, result),
-        f"incompatible parent encoding: {parent}, but the result has {result}",
+        lambda: f"incompatible parent encoding: {parent}, but the result has {result}",
     )
 
 

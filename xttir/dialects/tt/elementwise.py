@@ -95,7 +95,7 @@ class BitcastOp(TTOp):
         )
         check(
             bit_width(source) == bit_width(result),
-            f"cannot bitcast {source} to {result}: they differ in size",
+            lambda: f"cannot bitcast {source} to {result}: they differ in size",
         )
 
 

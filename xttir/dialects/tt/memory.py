@@ -88,13 +88,17 @@ def check_block(desc: TensorDescType, element: Attribute, shape: Sequence[int]) 
     block = desc.block_type
     check(
         block.element_type == element,
-        f"descriptor block and tensor must have the same element type, but got {block}"
-        f" and {element}",
+        lambda: (
+            f"descriptor block and tensor must have the same element type, but got {block}"
+            f" and {element}"
+        ),
     )
     check(
         math.prod(block.get_shape()) == math.prod(shape),
-        f"descriptor block and tensor must have the same number of elements, but got {block}"
-        f" and {list(shape)}",
+        lambda: (
+            f"descriptor block and tensor must have the same number of elements, but got {block}"
+            f" and {list(shape)}"
+        ),
     )
 
 
@@ -110,27 +114,32 @@ def check_rows(
     """What hardware asks of gathers and scatters of rows into (or from) what has `shape`."""
     block = desc.block_type
     extents = block.get_shape()
-    check(len(extents) == 2, f"descriptor block must be a 2D tensor, but got {block}")
-    check(extents[0] == 1, f"descriptor block must have exactly 1 row, but got {block}")
-    check(offsets.get_num_dims() == 1, f"x offsets must be a 1D tensor, but got {offsets}")
+    check(len(extents) == 2, lambda: f"descriptor block must be a 2D tensor, but got {block}")
+    check(extents[0] == 1, lambda: f"descriptor block must have exactly 1 row, but got {block}")
+    check(offsets.get_num_dims() == 1, lambda: f"x offsets must be a 1D tensor, but got {offsets}")
     check(len(shape) == 2, f"result must be a 2D tensor, but got {list(shape)}")
     rows, columns = shape
     width = bit_width(element)
     check(rows >= 8, f"must have at least 8 rows, but got {rows}")
     check(width <= 32, "TMA dtype cannot be greater than 32 bits")
     least = 32 // width * 8
-    check(columns >= least, f"must have at least {least} columns for {element}, but got {columns}")
+    check(
+        columns >= least,
+        lambda: f"must have at least {least} columns for {element}, but got {columns}",
+    )
     check(
         rows == offsets.get_shape()[0],
-        f"result tensor must have as many rows as indices, but got {rows} and {offsets}",
+        lambda: f"result tensor must have as many rows as indices, but got {rows} and {offsets}",
     )
     check(
         columns == extents[1],
-        f"result tensor must have as many columns as the block, but got {columns} and {block}",
+        lambda: (
+            f"result tensor must have as many columns as the block, but got {columns} and {block}"
+        ),
     )
     check(
         element == block.element_type,
-        f"result tensor and block must have the same element type, but got {element} and {block}",
+        lambda: f"result and block must have the same element type, but got {element} and {block}",
     )
 
 

@@ -209,7 +209,7 @@ class SplitOp(TTOp):
         check(
             result == source[:-1]
             and element_type_of(self.src.type) == element_type_of(self.out_lhs.type),
-            f"results of splitting {self.src.type} cannot be {self.out_lhs.type}",
+            lambda: f"results of splitting {self.src.type} cannot be {self.out_lhs.type}",
         )
         if has_encoding(self.src.type) or has_encoding(self.out_lhs.type):
             inference.check_split(_tensor(self.src), _tensor(self.out_lhs))

@@ -17,6 +17,7 @@ from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
 from xttir.dialects.layouts.placement import ValidLayouts
+from xttir.dialects.layouts.rules import check as check
 from xttir.dialects.ods import element_type_of
 
 MAX_ELEMENTS = 1 << 20
@@ -153,9 +154,3 @@ class LayoutOp(IRDLOperation):
     """Base of the ops of `ttg` and `ttng` (`TTG_Op`, `TTNG_Op`)."""
 
     traits = traits_def(ValidLayouts())
-
-
-def check(holds: bool, message: str) -> None:
-    """Raise a VerifyException with `message` unless `holds`."""
-    if not holds:
-        raise VerifyException(message)

@@ -74,7 +74,7 @@ class Fp4ToFpOp(LayoutOp):
         assert isinstance(result, TensorType)
         check(
             isinstance(result.element_type, Float16Type | BFloat16Type),
-            f"only bf16 or f16 is supported for now, got {result.element_type}",
+            lambda: f"only bf16 or f16 is supported for now, got {result.element_type}",
         )
         rank = source.get_num_dims()
         check(0 <= axis < rank, f"axis {axis} out of range for rank {rank}")

@@ -52,7 +52,9 @@ def check_memdesc(
     check(0 not in shape, "shape has 0 dimension")
     check(0 not in alloc, "alloc shape has 0 dimension")
     check(len(alloc) >= len(shape), "alloc shape must have at least as many dimensions as shape")
-    check(isinstance(encoding, SHARED + TENSOR_MEMORY), f"{encoding} is not a valid encoding")
+    check(
+        isinstance(encoding, SHARED + TENSOR_MEMORY), lambda: f"{encoding} is not a valid encoding"
+    )
     try:
         _check_rank(shape, encoding)
         _check_extents(shape, alloc, rank_of(encoding))
@@ -125,7 +127,7 @@ def _check_scales(bits: int, space: Attribute, alloc: Shape) -> None:
 def _check_shared(bits: int, encoding: Attribute, space: Attribute, alloc: Shape) -> None:
     check(
         isinstance(space, SharedMemorySpaceAttr),
-        f"memorySpace must be SharedMemorySpace for shared encoding. Got {space}",
+        lambda: f"memorySpace must be SharedMemorySpace for shared encoding. Got {space}",
     )
     check(
         bits % 8 == 0,
@@ -135,6 +137,9 @@ def _check_shared(bits: int, encoding: Attribute, space: Attribute, alloc: Shape
     whole = alloc[len(alloc) - rank :]
     if isinstance(encoding, PaddedSharedEncodingAttr | SharedLinearEncodingAttr):
         own = own_layout(encoding).out_shape
-        check(own == whole, f"mismatch in expected shape: {list(whole)}, but the layout has {own}")
+        check(
+            own == whole,
+            lambda: f"mismatch in expected shape: {list(whole)}, but the layout has {own}",
+        )
     elif isinstance(encoding, NVMMASharedEncodingAttr):
         tma_box(encoding, shape_per_block(cga_of(encoding), alloc)[len(alloc) - rank :])

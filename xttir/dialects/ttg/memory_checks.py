@@ -35,8 +35,10 @@ def check_extent(source: Attribute, target: Attribute) -> None:
     assert isinstance(target, TensorType | MemDescType)
     check(
         source.element_type == target.element_type,
-        f"source element type {source.element_type} must match destination element type "
-        f"{target.element_type}",
+        lambda: (
+            f"source element type {source.element_type} must match destination element type "
+            f"{target.element_type}"
+        ),
     )
     check(
         tuple(source.get_shape()) == tuple(target.get_shape()),
@@ -260,7 +262,7 @@ def check_trans(source: MemDescType, result: MemDescType, order: Sequence[int]) 
         return
     check(
         normal(moved) == normal(got),
-        f"the layout of {result} is not that of {source} permuted",
+        lambda: f"the layout of {result} is not that of {source} permuted",
     )
 
 
@@ -292,7 +294,10 @@ def check_reshape(source: MemDescType, result: MemDescType) -> None:
         raise VerifyException(error.what) from error
     except Unsupported:
         return
-    check(normal(moved) == normal(got), f"the layout of {result} is not that of {source} reshaped")
+    check(
+        normal(moved) == normal(got),
+        lambda: f"the layout of {result} is not that of {source} reshaped",
+    )
 
 
 def _is_part(type_: MemDescType) -> bool:

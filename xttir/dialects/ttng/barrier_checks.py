@@ -152,7 +152,7 @@ def check_clc_result(type_: Attribute) -> None:
     assert isinstance(type_, MemDescType)
     check(
         isinstance(type_.element_type, IntegerType) and type_.element_type.width.data == 64,
-        f"expected CLC result buffer to have type int64, but got {type_.element_type}",
+        lambda: f"expected CLC result buffer to have type int64, but got {type_.element_type}",
     )
     check(
         type_.get_shape() == (2,),

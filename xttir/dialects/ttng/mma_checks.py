@@ -131,8 +131,10 @@ def check_kinds(
     )
     check(
         d in a[1] and d in b[1],
-        f"unsupported accumulator dtype {d}; it must be one of "
-        + ", ".join(str(one) for one in a[1] if one in b[1]),
+        lambda: (
+            f"unsupported accumulator dtype {d}; it must be one of "
+            + ", ".join(str(one) for one in a[1] if one in b[1])
+        ),
     )
 
 

@@ -61,8 +61,10 @@ def check_coordinates(desc: Attribute, coordinates: int, offsets: int = 0) -> No
         check(offsets > 0, "IM2COL mode requires offsets to be provided")
         check(
             offsets == coordinates - 2,
-            f"IM2COL mode with {coordinates}D coordinates requires {coordinates - 2} offsets, but"
-            f" got {offsets}",
+            lambda: (
+                f"IM2COL mode with {coordinates}D coordinates requires {coordinates - 2} offsets,"
+                f" but got {offsets}"
+            ),
         )
         return
     rank = len(description(desc).get_shape())
@@ -96,8 +98,10 @@ def _check_encoding(desc: Attribute, memory: MemDescType) -> None:
             own.number(name, 0) == layout.number(name, 0)
             for name in ("transposed", "swizzlingByteWidth", "elementBitWidth", "fp4Padded")
         ),
-        "TMA descriptor layout must match shared layout, but got descriptor layout "
-        f"{own} and shared memory layout {layout}",
+        lambda: (
+            "TMA descriptor layout must match shared layout, but got descriptor layout "
+            f"{own} and shared memory layout {layout}"
+        ),
     )
     check(not layout.number("transposed", 0), "TMA descriptor layout must not be transposed")
 
@@ -200,7 +204,7 @@ def check_reduce_kind(kind: DescriptorReduceKind, element: Attribute) -> None:
             allowed = width in (32, 64)
         case _:
             allowed = False
-    check(allowed, f"unsupported reduce kind {kind.keyword} for element type {element}")
+    check(allowed, lambda: f"unsupported reduce kind {kind.keyword} for element type {element}")
 
 
 def check_tma_rows(desc: Attribute, memory: Attribute, offsets: Attribute) -> None:
