@@ -62,7 +62,7 @@ class WarpGroupOp(IRDLOperation):
             with parser.in_parens():
                 warps.append(parser.parse_integer(allow_boolean=False))
             regions.append(parser.parse_region())
-        types: list[Attribute] = []
+        types: Sequence[Attribute] = []
         if parser.parse_optional_punctuation("->"):
             types = parser.parse_optional_comma_separated_list(
                 parser.Delimiter.PAREN, parser.parse_type
