@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import ModuleOp
 
 from xttir.diagnostics import InputError
 from xttir.dialects.context import make_context
-from xttir.dialects.syntax import lines, parser
+from xttir.dialects.syntax import parser
 from xttir.frontends.mlir import read_module
 
 FOLDERS = (Path(__file__).parent.parent / "data", Path(__file__).parent.parent / "filecheck")
@@ -43,7 +42,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every op class is read at once from its second op on; gives the names of ops so read."""
     monkeypatch.setattr(parser, "OFTEN", 1)
     monkeypatch.setattr(parser, "_PLANS", {})
-    monkeypatch.setattr(parser, "_LINES", {ConstantOp: lines.ConstantLine()})
+    monkeypatch.setattr(parser, "_LINES", {})
     read: list[str] = []
     line = parser.TTParser._line  # pyright: ignore[reportPrivateUsage]
 

@@ -14,7 +14,6 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, FloatAttr, IntegerAttr
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import EqAttrConstraint, OptionalDef, VarConstraint, VariadicDef
@@ -321,7 +320,11 @@ class ConstantLine:
     """`arith.constant` with a number or a short `dense<...>`, as a `LinePlan`."""
 
     count = 0, 1
+
     match = staticmethod(re.compile(rf"\s*+(true|false|{NUMBER}|{DENSE})(?= *+(?:loc\(|\n))").match)
+
+    def __init__(self, op_type: type[Operation]):
+        self.op_type = op_type
 
     def read(self, parser: TTParser, start: int) -> tuple[Operation, int] | None:
         """See `LinePlan.read`."""
@@ -331,5 +334,5 @@ class ConstantLine:
         value = parser.attribute_at(match[1], match.start(1))
         if not isinstance(value, IntegerAttr | FloatAttr | DenseIntOrFPElementsAttr):
             return None
-        op = ConstantOp.create(result_types=(value.type,), properties={"value": value})
+        op = self.op_type.create(result_types=(value.type,), properties={"value": value})
         return op, match.end()

@@ -18,7 +18,6 @@ from functools import cache
 from typing import Any
 
 from xdsl.context import Context
-from xdsl.dialects.arith import ConstantOp
 from xdsl.dialects.builtin import (
     CallSiteLoc,
     FileLineColLoc,
@@ -77,7 +76,7 @@ _ALIASES = (_HASH, _EXCLAMATION)
 _Known = tuple[type[Operation], str, FormatPlan | None, frozenset[str]]
 """An op class, its dialect, how its format is read, and its inherent attributes."""
 
-_LINES: dict[type[Operation], LinePlan | ConstantLine] = {ConstantOp: ConstantLine()}
+_LINES: dict[type[Operation], LinePlan | ConstantLine] = {}
 """How to read at once the ops that occur often."""
 _PLANS: dict[type[Operation], FormatPlan | None] = {}
 
@@ -218,6 +217,8 @@ class TTParser(RememberingParser):
         if "." in name:
             self._ops[name] = known
             line = _LINES.get(op_type)
+            if line is None and op_type.name == "arith.constant":
+                line = _LINES[op_type] = ConstantLine(op_type)
             self._lines_of[name] = line if line is not None and line.match else None
         return known
 
