@@ -252,8 +252,9 @@ class _Turns:
         """The end of an iteration of loop `op` (see `Machine.step`)."""
         before = self.last.get(id(op))
         self.last[id(op)] = (m.memory.version, values)
-        unchanged = before is not None and before[0] == m.memory.version
-        if unchanged and same_values(before[1], values):
+        if before is None or before[0] != m.memory.version:
+            return
+        if same_values(before[1], values):
             m.agents.pause(spins_at=op)
 
     def wait(self, m: Machine, op: Operation, patient: bool) -> bool:

@@ -98,7 +98,7 @@ def update(
 
 def _complete(barrier: MBarrier, phase: int | np.ndarray, at: Positions) -> bool:
     now = chosen(barrier.phase, at)
-    return now > phase if type(now) is int else bool(np.all(now > phase))
+    return bool(np.all(now > phase))
 
 
 def _follows(

@@ -94,7 +94,7 @@ def _reduced(op: ttng.TMEMLoadOp, value: Any) -> Any:
     else:
         reduced = np.fmin.reduce(rows, axis=-1) if smallest else np.fmax.reduce(rows, axis=-1)
     if type(value) is Tainted:
-        return Tainted(reduced, value.bad.any(axis=-1), value.origin)
+        return Tainted(reduced, np.asarray(value.bad.any(axis=-1)), value.origin)
     return reduced
 
 

@@ -181,24 +181,15 @@ def build_mma(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
         def issue(args: Sequence[Any]) -> None:
             stamp = engine.stamp()
-            multiply: Any = plain_product
-            if scaled:
-                left, right = (_plain(shared.load(m, op, s, stamp)) for s in args[4:])
+            if not scaled:
+                _multiply_into(m, op, args[:4], stamp, plain_product)
+                return
+            left, right = (_plain(shared.load(m, op, s, stamp)) for s in args[4:])
 
-                def multiply(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
-                    return dot_scaled(
-                        a,
-                        left,
-                        types[0],
-                        True,
-                        b,
-                        right,
-                        types[1],
-                        True,
-                        total,
-                    )
+            def scaled_product(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
+                return dot_scaled(a, left, types[0], True, b, right, types[1], True, total)
 
-            _multiply_into(m, op, args[:4], stamp, multiply)
+            _multiply_into(m, op, args[:4], stamp, scaled_product)
 
         where_held(m, predicate, [frame[slot] for slot in operands], issue)
         waits = op.is_async is None and not op.barriers
