@@ -382,7 +382,8 @@ def guarded_report(settings: Settings, work: Callable[[Validator], None]) -> Val
     if settings.html:
         from xttir.tools.validate_html import write
 
-        write(report, settings.html)
+        with guarded(report):
+            write(report, settings.html)
     return report
 
 

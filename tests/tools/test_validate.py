@@ -1,0 +1,100 @@
+"""`xttir validate`: two modules, passes, dumps; verdicts, formats and exit codes."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from tests.refine.planted import DATA, read
+from xttir.tools import json_report, sarif
+from xttir.tools.cli import main
+from xttir.tools.validate import Settings, validate_files
+from xttir.tools.validate_html import page
+
+REPORTS = {
+    "01-fuse-unsound-assume": {"buggy": 1, "fixed": 0, "source": 0},
+    "02-hoisted-bound-load": {"buggy": 1, "fixed": 0, "source": 0},
+}
+needs_triton = pytest.mark.skipif(find_spec("triton") is None, reason="needs Triton")
+
+
+def write(folder: Path, name: str) -> tuple[str, str, str]:
+    planted = read(DATA / f"{name}.mlir")
+    paths = []
+    for what in ("source", "right", "wrong"):
+        path = folder / f"{what}.mlir"
+        path.write_text(getattr(planted, what))
+        paths.append(str(path))
+    return paths[0], paths[1], paths[2]
+
+
+@pytest.mark.parametrize("case", REPORTS)
+def test_public_reports(case: str, shared_dir: Path) -> None:
+    folder = shared_dir / "cases" / "reports" / case
+    for variant, code in REPORTS[case].items():
+        source, target = str(folder / "source.mlir"), str(folder / f"{variant}.mlir")
+        report = validate_files(source, target, Settings())
+        assert report.exit_code == code, variant
+
+
+def test_smallest_counter_example_of_an_unsound_fusion(shared_dir: Path) -> None:
+    folder = shared_dir / "cases" / "reports" / "01-fuse-unsound-assume"
+    source, target = str(folder / "source.mlir"), str(folder / "buggy.mlir")
+    (fault,) = validate_files(source, target, Settings()).faults
+    assert fault.witness["scalars"] == {"m": 1, "n": 0, "q": 0}
+    assert fault.witness["values"] == [["out[0]", "0", "1"]]
+
+
+def test_json_keeps_the_schema_and_says_what_differs(tmp_path: Path) -> None:
+    source, _, wrong = write(tmp_path, "reordered_store")
+    report = validate_files(source, wrong, Settings())
+    data = json_report.object_json(report)
+    jsonschema.validate(data, json_report.schema())
+    assert data["verdict"] == "fault"
+    assert [s["status"] for s in data["subjects"][0]["stages"]] == ["match", "mismatch"]
+    assert sarif.sarif(report)["runs"][0]["results"][0]["ruleId"] == "mismatch"
+
+
+def test_html_is_whole_and_escaped(tmp_path: Path) -> None:
+    source, _, wrong = write(tmp_path, "dropped_store_mask")
+    text = page(validate_files(source, wrong, Settings()))
+    assert text.count("<table>") == text.count("</table>") > 0
+    assert "<f32>" not in text
+    assert "&lt;f32&gt;" in text
+    assert "src=" not in text
+
+
+def test_right_twin_is_verified(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source, right, _ = write(tmp_path, "prefetch_past_end")
+    assert main(["validate", source, right]) == 0
+    assert "Verdict: verified" in capsys.readouterr().err
+
+
+@needs_triton
+def test_passes_are_named(tmp_path: Path, shared_dir: Path) -> None:
+    source = shared_dir / "cases" / "reports" / "02-hoisted-bound-load" / "source.mlir"
+    out = tmp_path / "out.json"
+    words = ["validate", "--format", "json", "-o", str(out), str(source)]
+    assert main([*words, "--passes", "tritongpu-fuse-nested-loops,canonicalize"]) == 1
+    subject = json.loads(out.read_text())["subjects"][0]
+    assert subject["first_bad_pass"] == "tritongpu-fuse-nested-loops"
+
+
+@needs_triton
+@pytest.mark.parametrize("passes", ["no-such-pass", "cse{nothing=1}", "cse)", ","])
+def test_wrong_pipelines_are_input_errors(passes: str, tmp_path: Path) -> None:
+    source, _, _ = write(tmp_path, "reordered_store")
+    assert main(["validate", source, "--passes", passes]) == 2
+
+
+def test_other_input_errors(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.mlir"
+    broken.write_text("module { nonsense }")
+    assert main(["validate", str(broken), str(broken)]) == 2
+    assert main(["validate", str(tmp_path / "absent.mlir"), str(broken)]) == 2
+    assert main(["validate", "a.mlir", "b.mlir", "c.mlir"]) == 2
+    assert main(["validate"]) == 2
