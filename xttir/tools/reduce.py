@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -54,21 +54,40 @@ class Settings:
 def reduce_file(path: str, settings: Settings) -> int:
     """`xttir reduce MODULE`: the exit code. Writes the module to `settings.output`, or to standard
     output; what is going on to standard error."""
+    return _guarded(lambda: _reduced(*_predicate(read_text(path), path, settings), path, settings))
+
+
+def reduce_script(words: Sequence[str], settings: Settings) -> int:
+    """`xttir reduce script.py`: the first pass that changes the meaning of a kernel that the script
+    launches, and a module that shows it."""
+    return _guarded(lambda: _reduced(*_from_script(words, settings), words[0], settings))
+
+
+def _from_script(words: Sequence[str], settings: Settings) -> tuple[Predicate, str]:
+    from xttir.refine.reduce.predicates import single_pass
+    from xttir.tools import validate
+    from xttir.tools.validate_script import validate_script
+
+    report = validate_script(words, validate.Settings(seed=settings.seed))
+    if report.input_error is not None:
+        raise InputError(report.input_error.what, report.input_error.location)
+    for subject in report.subjects:
+        row = subject.first
+        if row is None:
+            continue
+        pipeline = single_pass(row.stage.pipeline)
+        given = subject.validation.rows[row.index - 1].stage
+        _say(settings, f"pass `{pipeline}` changes the meaning of {subject.title}")
+        transform = pipeline_transform(pipeline, settings.timeout)
+        function = Arguments(function=settings.function)
+        return MeaningChanges(transform, pipeline, function), given.located or given.text
+    raise InputError("no pass changes the meaning of a kernel that the script launches")
+
+
+def _guarded(work: Callable[[], None]) -> int:
+    """The exit code of `work`, errors told."""
     try:
-        text = read_text(path)
-        predicate, text = _predicate(text, path, settings)
-        shown = predicate.examine(text)
-        _say(settings, f"shows: {shown}")
-        result = reduce_text(
-            text,
-            _keeping(predicate, settings.keep, text),
-            seconds=settings.time,
-            progress=_progress(settings),
-            name=path,
-        )
-        if isinstance(predicate, MeaningChanges | CheckFails):
-            shrink_arguments(predicate, result.text)
-        _write(result, shown, predicate, settings)
+        work()
     except XttirError as error:
         print(error, file=sys.stderr)
         return error.exit_code if error.exit_code != PassFailed.exit_code else 2
@@ -76,6 +95,21 @@ def reduce_file(path: str, settings: Settings) -> int:
         print("interrupted: nothing was written", file=sys.stderr)
         return 130
     return 0
+
+
+def _reduced(predicate: Predicate, text: str, path: str, settings: Settings) -> None:
+    shown = predicate.examine(text)
+    _say(settings, f"shows: {shown}")
+    result = reduce_text(
+        text,
+        _keeping(predicate, settings.keep, text),
+        seconds=settings.time,
+        progress=_progress(settings),
+        name=path,
+    )
+    if isinstance(predicate, MeaningChanges | CheckFails):
+        shrink_arguments(predicate, result.text)
+    _write(result, shown, predicate, settings)
 
 
 def _predicate(text: str, path: str, settings: Settings) -> tuple[Predicate, str]:

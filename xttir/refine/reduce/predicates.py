@@ -122,7 +122,9 @@ def pipeline_transform(pipeline: str, timeout: float = TIMEOUT) -> Transform:
     """Triton's passes."""
 
     def run(text: str) -> Sequence[Stage]:
-        return apply(text, pipeline, timeout=timeout).stages
+        made = apply(text, pipeline, timeout=timeout).stages
+        # The text itself, for the names of its values.
+        return [Stage("", text, printed=made[0].text), *made[1:]]
 
     return run
 
@@ -141,6 +143,9 @@ class MeaningChanges:
     what: str = ""
     values: dict[str, int | float] = field(default_factory=dict)
     """Values of scalars on which the difference shows, by parameter."""
+    number: int = 0
+    """What the rest of these inputs is drawn with."""
+    grid: tuple[int, int, int] = (1, 1, 1)
 
     def examine(self, text: str) -> str:
         found, result = [], None
@@ -159,7 +164,8 @@ class MeaningChanges:
                 hint="; ".join(reasons),
             )
         self.what = found[0].difference.what
-        self.values = found[0].case.scalars()
+        case = found[0].case
+        self.values, self.number, self.grid = case.scalars(), case.number, case.grid
         message = found[0].difference.message
         return f"`{self.pipeline}` changes the meaning: {message} ({found[0].case.describe()})"
 
@@ -167,7 +173,7 @@ class MeaningChanges:
         try:
             stages = self.transform(text)
             first, last = stages[0], stages[-1]
-            if plain_text(first.text) == plain_text(last.text):
+            if plain_text(first.printed or first.text) == plain_text(last.text):
                 return False
             return self._shows(first.module(), last.module())
         except (InputError, Unsupported, PassFailed):
@@ -212,7 +218,8 @@ class MeaningChanges:
             return given_case(module, self.arguments)
         generator = inputs.Generator(module, kernel)
         names = {p.name for p in generator.parameters}
-        return generator.case({k: v for k, v in self.values.items() if k in names})
+        values = {k: v for k, v in self.values.items() if k in names}
+        return replace(generator.case(values, self.number), grid=self.grid)
 
     def user_case(self, stage: Stage) -> Case | None:
         """The inputs of the user's, None if there are none."""
@@ -381,21 +388,21 @@ def failing_pass(
 def first_bad_pass(text: str, pipeline: str, predicate: MeaningChanges) -> tuple[str, str]:
     """(module, pipeline of one pass): the first pass of `pipeline` that changes the meaning, and
     the module that it was given. Raises `InputError` when none does."""
-    stages = apply(text, pipeline).stages
+    stages = predicate.transform(text)
     given = predicate.user_case(stages[0])
     cases = None if given is None else [given]
     for limit in CASES:
         result = validate(stages, cases, kernel=predicate.arguments.function, limit=limit)
         row = result.first
         if row is not None:
-            finding = next(f for f in row.findings if f.difference.is_fault)
-            given_text = stages[finding.base].located if finding.base else text
-            return given_text, _single(stages[row.index].pipeline)
+            before_it = stages[row.index - 1].located if row.index > 1 else text
+            return before_it, single_pass(stages[row.index].pipeline)
         if given is not None:
             break
     raise InputError(f"no pass of `{pipeline}` changes the meaning, as far as inputs show")
 
 
-def _single(pipeline: str) -> str:
+def single_pass(pipeline: str) -> str:
+    """`any(name{options})` without what is around it."""
     whole = re.fullmatch(r"(?:builtin\.module|any)\((.*)\)", pipeline.strip(), re.DOTALL)
     return whole[1] if whole else pipeline
