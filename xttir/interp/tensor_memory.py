@@ -117,8 +117,9 @@ def build_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
 
 def build_copy(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
-    """ttng.tmem_copy. Scales come in blocks of 32 rows by 4 columns of 4 bytes; what their chunks
-    mean is part of the op (see its description in `TritonNvidiaGPUOps.td`)."""
+    """ttng.tmem_copy. A source of the target's shape holds the same elements. Other scales come in
+    blocks of 32 rows by 4 columns of 4 bytes; what their chunks mean is part of the op (see its
+    description in `TritonNvidiaGPUOps.td`)."""
     assert isinstance(op, ttng.TMEMCopyOp)
     source, target = shape_of_memory(op.src.type), shape_of_memory(op.dst.type)
     ty = op.dst.type
@@ -128,7 +129,7 @@ def build_copy(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         raise Unsupported("ttng.tmem_copy that duplicates its source", location_of(op))
 
     def arranged(array: np.ndarray) -> np.ndarray:
-        if not scales:
+        if not scales or source == target:
             return array.reshape(array.shape[0], *target)
         rows, columns = target
         blocks = array.reshape(array.shape[0], rows // 128, columns // 4, 32, 4, 4)

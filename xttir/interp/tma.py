@@ -32,7 +32,7 @@ from xttir.interp.taint import Tainted, observe_branch, report
 from xttir.interp.tensor_maps import find_map, keep_map
 from xttir.interp.tt_memory import Descriptor, block_access, shape_of_descriptor
 from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory
-from xttir.interp.ttng_sync import operand_slots
+from xttir.interp.ttng_sync import ctas_of, operand_slots
 from xttir.interp.types import numpy_dtype, shape_of
 
 Slots = tuple[int, ...]
@@ -71,14 +71,6 @@ def _load_into(c: Compiler, op: Any, names: Sequence[str], fetch: Fetch, target:
         where_held(m, held(m, op, frame[slots["pred"]]), [frame[slot] for slot in operands], issue)
 
     return run
-
-
-def ctas_of(op: Operation) -> int:
-    """CTAs of a program: each copies its part, and counts the bytes of that at its own barrier."""
-    parent = op.parent_op()
-    while parent is not None and "ttg.num-ctas" not in parent.attributes:
-        parent = parent.parent_op()
-    return 1 if parent is None else parent.attributes["ttg.num-ctas"].value.data  # pyright: ignore
 
 
 def with_shape(value: Any, shape: tuple[int, ...]) -> Any:

@@ -1,8 +1,8 @@
-"""`ttng` ops that order things: mbarriers, fences, clusters, cluster launch control.
+"""`ttng` ops that order things: mbarriers, fences, clusters.
 
 An op acts for all programs of the batch at once; `mbarriers.select` says which barrier it means for
-which of them. A program is one CTA here; the CTAs of a program of several do the same with other
-parts of the tensors, so their barriers are in the same state and one stands for all.
+which of them. A program is one CTA here: the barriers of a program of several are not supported,
+nor is cluster launch control.
 """
 
 from __future__ import annotations
@@ -44,12 +44,23 @@ def operand_slots(c: Compiler, op: Operation) -> dict[str, Any]:
     return found
 
 
+def ctas_of(op: Operation) -> int:
+    """CTAs of a program: each copies its part, and counts the bytes of that at its own barrier."""
+    parent = op.parent_op()
+    while parent is not None and "ttg.num-ctas" not in parent.attributes:
+        parent = parent.parent_op()
+    return 1 if parent is None else parent.attributes["ttg.num-ctas"].value.data  # pyright: ignore
+
+
 def build_init(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.init_barrier."""
     assert isinstance(op, ttng.InitBarrierOp)
     count = op.count.value.data
+    ctas = ctas_of(op)
 
     def run(m: Machine, frame: Frame) -> None:
+        if ctas > 1:
+            raise Unsupported(f"mbarriers of a program of {ctas} CTAs", location_of(op))
         for barrier, at, _ in select(m.barriers, frame[ins[0]], m.positions()):
             if not barrier.init(count, m.clock.now(), at):
                 phases.report_live(m, op, barrier)
@@ -201,34 +212,6 @@ def build_nothing(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     return run
 
 
-RESPONSE_BYTES = 16
-"""What cluster launch control answers, and completes at the barrier."""
-
-
-def build_try_cancel(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
-    """ttng.clc_try_cancel. Every program of the grid is under way, so there is none to take over;
-    that may happen on a device as well."""
-    assert isinstance(op, ttng.CLCTryCancelOp)
-    slots = operand_slots(c, op)
-
-    def run(m: Machine, frame: Frame) -> None:
-        for barrier, at, _ in select(m.barriers, frame[slots["mbarrier"]], m.positions()):
-            if phases.usable(m, op, barrier, at):
-                phases.complete_bytes(m, op, barrier, RESPONSE_BYTES, at)
-
-    return run
-
-
-def build_answer(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
-    """What the answer of cluster launch control says: that no program was taken over."""
-    zero = np.zeros(1, bool if isinstance(op, ttng.CLCIsCanceledOp) else np.int32)
-
-    def run(m: Machine, frame: Frame) -> None:
-        frame[outs[0]] = zero
-
-    return run
-
-
 def register(implementations: Implementations) -> None:
     """Add the ops."""
     implementations.control |= {
@@ -242,8 +225,4 @@ def register(implementations: Implementations) -> None:
         ttng.FenceMBarrierInitReleaseClusterOp: build_nothing,
         ttng.ClusterBarrierOp: build_nothing,
         ttng.TensormapFenceproxyAcquireOp: build_nothing,
-        ttng.CLCTryCancelOp: build_try_cancel,
-        ttng.CLCLoadResultOp: build_answer,
-        ttng.CLCIsCanceledOp: build_answer,
-        ttng.CLCGetProgramIdOp: build_answer,
     }
