@@ -165,7 +165,9 @@ class MeaningChanges:
             )
         self.what = found[0].difference.what
         case = found[0].case
-        self.values, self.number, self.grid = case.scalars(), case.number, case.grid
+        self.values, self.number, self.grid = case.scalars(), case.number, (1, 1, 1)
+        if not self.arguments.given and case.grid != self.grid and not self.holds(text):
+            self.grid = case.grid
         message = found[0].difference.message
         return f"`{self.pipeline}` changes the meaning: {message} ({found[0].case.describe()})"
 
