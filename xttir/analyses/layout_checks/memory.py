@@ -189,9 +189,11 @@ def _swizzle(encoding: NVMMASharedEncodingAttr) -> dict[str, int]:
 
 
 def element_width(memory: MemDescType, what: str) -> Finding | None:
-    """An engine reads elements of the width for which memory is swizzled."""
+    """An engine reads elements of the width for which memory is swizzled, if it is."""
     encoding = memory.encoding
     if not isinstance(encoding, NVMMASharedEncodingAttr):
+        return None
+    if not encoding.number("swizzlingByteWidth"):
         return None
     said, is_ = encoding.number("elementBitWidth"), bits_of_element(memory.element_type)
     if said == is_:
@@ -215,9 +217,10 @@ def copy_by_tma(desc: Attribute, memory: MemDescType, what: str) -> Finding | No
             f"{memory.element_type}"
         )
     mine, theirs = memory.encoding, desc.shared_layout
+    swizzled = isinstance(mine, NVMMASharedEncodingAttr) and mine.number("swizzlingByteWidth") > 0
     if isinstance(mine, NVMMASharedEncodingAttr) and isinstance(theirs, NVMMASharedEncodingAttr):
         for name, value in _swizzle(theirs).items():
-            if _swizzle(mine)[name] != value:
+            if _swizzle(mine)[name] != value and (name != "elementBitWidth" or swizzled):
                 return Finding(
                     f"{what}: the descriptor has {name} = {value}, memory has "
                     f"{name} = {_swizzle(mine)[name]}",
