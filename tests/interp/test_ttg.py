@@ -33,12 +33,12 @@ module attributes {"ttg.num-warps" = WARPS : i32, "ttg.threads-per-warp" = 32 : 
 STORE = "    tt.store %py, %out : tensor<128x!tt.ptr<i32>, #blocked>\n"
 
 
-def outcome(body: str, programs: int = 3, warps: int = 2, **policy: object):
+def outcome(body: str, programs: int = 3, warps: int = 2, batch: int = 0):
     """The result, and what the kernel made of 0, 1, 2, ..."""
     x = np.arange(programs * 128, dtype=np.int32).reshape(programs, 128)
     y = np.full_like(x, -1)
     text = f"{HEAD}{body}    tt.return\n  }}\n}}\n".replace("WARPS", str(warps))
-    result = run(text, (programs,), {"x": x, "y": y}, **policy)
+    result = run(text, (programs,), {"x": x, "y": y}, batch=batch)
     return result, x, y
 
 
