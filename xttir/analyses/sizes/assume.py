@@ -80,29 +80,65 @@ def from_words(module: ModuleOp, function: tt.FuncOp, words: str) -> Contract:
 
     Raises InputError for words that cannot be read.
     """
-    statements = [s.strip() for s in re.split(r"[;\n]|,(?![^(\[]*[)\]])", words) if s.strip()]
-    reader = _Reader(function, statements)
-    contract = reader.read()
+    reader = _Reader(_parameter_names(function), _statements(words))
+    contract = reader.read(function)
     contract.launch = Launch(
         module, function.sym_name.data, (1, 1, 1), tuple(reader.arguments), cc=90
     )
     return contract
 
 
+def add_words(contract: Contract, words: str) -> None:
+    """Add what `words` say to the contract of a launch, where it has the names they use.
+
+    Raises InputError for words that cannot be read.
+    """
+    reader = _Reader.of(contract)
+    for text, tree in ((s, _parse(s)) for s in _statements(words)):
+        names = {_key(n) for n in ast.walk(tree)} - {""}
+        names |= {_values_of(n) for n in ast.walk(tree)} - {""}
+        if names - set(_FUNCTIONS) <= reader.known():
+            reader.state(text, tree)
+            contract.text.append(text)
+
+
+_FUNCTIONS = ("cdiv", "min", "max", "len", "values", "grid")
+
+
+def _statements(words: str) -> list[str]:
+    return [s.strip() for s in re.split(r"[;\n]|,(?![^(\[]*[)\]])", words) if s.strip()]
+
+
 class _Reader:
-    def __init__(self, function: tt.FuncOp, statements: list[str]):
-        self.function = function
+    def __init__(self, names: list[str], statements: list[str]):
         self.trees = [(s, _parse(s)) for s in statements]
         self.arguments: list[Argument] = []
         one = as_term(1)
         self.contract = Contract([], (one, one, one))
-        self.names = _parameter_names(function)
+        self.names = names
         self.placed: dict[str, Term] = {}
         """What stands for an argument, `len(x)` or `grid[i]`."""
 
-    def read(self) -> Contract:
+    @classmethod
+    def of(cls, contract: Contract) -> _Reader:
+        """A reader of further words about the arguments of `contract`."""
+        reader = cls(contract.names, [])
+        reader.contract = contract
+        reader.placed = {
+            **contract.scalars,
+            **{f"len({n})": t.length for n, t in contract.tensors.items()},
+            **{f"grid[{axis}]": term for axis, term in enumerate(contract.grid)},
+        }
+        return reader
+
+    def known(self) -> set[str]:
+        """The names that words may use."""
+        return {*self.placed, *self.names}
+
+    def read(self, function: tt.FuncOp) -> Contract:
+        """The contract of a function of which nothing is known but the words."""
         c = self.contract
-        block = self.function.body.blocks[0]
+        block = function.body.blocks[0]
         kinds = {n: a.type for n, a in zip(self.names, block.args, strict=True)}
         rest: list[tuple[str, ast.Compare]] = []
         for name, ty in kinds.items():
@@ -116,7 +152,7 @@ class _Reader:
             high = INT32_MAX if axis == 0 else 65535
             key = f"grid[{axis}]"
             self.placed[key] = term_of(Symbol(key, 1, high, True))
-            if axis not in axes_used(self.function) and not self._speaks_of(key):
+            if axis not in axes_used(function) and not self._speaks_of(key):
                 self.placed[key] = as_term(1)
                 c.text.append(f"{key} == 1 (the kernel does not ask for its program id)")
         bounded: set[str] = set()
@@ -125,7 +161,7 @@ class _Reader:
             if not self._place(tree):
                 rest.append((text, tree))
         for text, tree in rest:
-            self._state(text, tree)
+            self.state(text, tree)
         c.text += [text for text, _ in self.trees]
         c.grid = tuple(self.placed[f"grid[{axis}]"] for axis in range(3))  # pyright: ignore
         for term in self.placed.values():
@@ -134,8 +170,11 @@ class _Reader:
                     c.values.setdefault(atom, max(1, atom.low or 1))
         for name, ty in kinds.items():
             c.names.append(name)
+            if isinstance(ty, tt.TensorDescType):
+                what = "every size of a kernel that takes descriptors, without a launch"
+                raise Unsupported(what, location_of(function))
             self._parameter(name, ty, f"len({name})" in bounded)
-        self._divisibility()
+        self._divisibility(function)
         return c
 
     def _speaks_of(self, key: str) -> bool:
@@ -155,11 +194,6 @@ class _Reader:
             )
             address = Address(name, as_term(0))
             c.parameters.append(Tile((), lambda _: address))
-        elif isinstance(ty, tt.TensorDescType):
-            raise Unsupported(
-                "every size of a kernel that takes descriptors, without a launch",
-                location_of(self.function),
-            )
         elif isinstance(ty, IntegerType) and ty.width.data > 1:
             term = self.placed[name]
             c.scalars[name] = term
@@ -173,8 +207,8 @@ class _Reader:
             self.arguments.append(ScalarArg(name, 1.0))
             c.parameters.append(Tile((), lambda _: None))
 
-    def _divisibility(self) -> None:
-        attributes = self.function.arg_attrs
+    def _divisibility(self, function: tt.FuncOp) -> None:
+        attributes = function.arg_attrs
         if attributes is None:
             return
         for name, found in zip(self.names, attributes.data, strict=False):
@@ -210,7 +244,8 @@ class _Reader:
             self.contract.fact(text, at_most(value, high), GENERAL)
         return True
 
-    def _state(self, text: str, tree: ast.Compare) -> None:
+    def state(self, text: str, tree: ast.Compare) -> None:
+        """Make a fact of a comparison."""
         sides = [tree.left, *tree.comparators]
         for left, op, right in zip(sides, tree.ops, sides[1:], strict=False):
             compare = _COMPARE.get(type(op))

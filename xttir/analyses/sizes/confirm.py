@@ -63,7 +63,7 @@ def confirm(
         return None
     # First the launch itself; others only if the launch says what determines their numbers.
     answers = iter([decide_for(question.bad, facts, contract.values, min(2.0, budget.left()))])
-    if not _symbols(question, facts) & contract.guessed:
+    if contract.certain and not _symbols(question, facts) & contract.guessed:
         answers = chain(answers, _others(contract, question, facts, budget))
     for answer in answers:
         if answer.model is not None:

@@ -83,6 +83,9 @@ class Contract:
     launch: Launch | None = None
     values: dict[Symbol, int] = field(default_factory=dict)
     measured: bool = False
+    certain: bool = True
+    """Whether only one reading of the grid explains its numbers."""
+    others: list[Contract] = field(default_factory=list)
     guessed: set[Symbol] = field(default_factory=set)
     text: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -95,14 +98,26 @@ class Contract:
             self.facts.append(Fact(text, condition, level))
 
 
+MAX_READINGS = 4
+"""Ways to read the grid that are considered."""
+
+
 def from_launch(launch: Launch, function: tt.FuncOp) -> Contract:
-    """The contract of a launch, by its numbers."""
-    return _FromLaunch(launch, function).build()
+    """The contract of a launch, by its numbers; `others` are other readings of the same."""
+    first = _FromLaunch(launch, function).build()
+    seen = {first.grid}
+    for reading in range(1, MAX_READINGS) if not first.certain else ():
+        other = _FromLaunch(launch, function, reading).build()
+        if other.grid not in seen:
+            seen.add(other.grid)
+            first.others.append(other)
+    return first
 
 
 class _FromLaunch:
-    def __init__(self, launch: Launch, function: tt.FuncOp):
+    def __init__(self, launch: Launch, function: tt.FuncOp, reading: int = 0):
         self.launch = launch
+        self.reading = reading
         self.function = function
         one = as_term(1)
         self.contract = Contract([], (one, one, one), launch=launch)
@@ -230,6 +245,10 @@ class _FromLaunch:
             c.text.append(f"the last element of {name} is at {text_of(length - 1)}")
         if size <= INT32_MAX:
             c.fact("tensors have fewer than 2**31 elements", at_most(length, INT32_MAX), GENERAL)
+        if len(shape) > 1 and size == math.prod(shape):
+            self._unify(
+                [n for n, (v, _) in self.numbers.items() if v == size], length, f"len({name})"
+            )
         order = sorted((a for a in range(len(shape)) if shape[a] > 1), key=lambda a: strides[a])
         for inside, outside in pairwise(order):
             if strides[outside] >= strides[inside] * shape[inside]:
@@ -285,41 +304,46 @@ class _FromLaunch:
         c.grid = (terms[0], terms[1], terms[2])
 
     def _explanation(self, value: int) -> tuple[str, Term] | None:
-        """A term of the arguments that has this value: the simplest, with names that agree."""
+        """A term of the arguments that has this value: the simplest, with names that agree.
+
+        Where several have it, the contract is not `certain`: it may speak of launches that the
+        program never makes.
+        """
         sizes = _distinct(self.sizes)
-        sizes += [
-            (f"len({t.name})", t.length, n)
-            for t in self.contract.tensors.values()
-            if t.argument is not None
-            for n in [_length(t.argument.shape, t.argument.strides)]
-            if len(t.shape) > 1 and n > 1
+        units = [(n, t, v, 0) for n, t, v in sizes]
+        quotients = self._quotients(sizes)
+        flat = self._quotients(
+            [
+                (f"len({t.name})", t.length, n)
+                for t in self.contract.tensors.values()
+                if t.argument is not None
+                for n in [_length(t.argument.shape, t.argument.strides)]
+                if len(t.shape) > 1 and n > 1
+            ]
+        )
+        factors = [e for e in units + quotients if e[2] > 1 and value % e[2] == 0]
+        found = [
+            [(n, t) for n, t, v, _ in units if v == value],
+            [(n, t) for n, t, v, _ in quotients if v == value],
+            _products(factors, 2, value),
+            _products(factors, 3, value),
+            [(n, t) for n, t, v, _ in flat if v == value],
         ]
-        quotients = [
+        readings = {t: (n, t) for group in reversed(found) for n, t in reversed(group)}
+        ordered = list(readings.values())[::-1]
+        if len(ordered) > 1:
+            self.contract.certain = False
+        return ordered[min(self.reading, len(ordered) - 1)] if ordered else None
+
+    def _quotients(self, sizes: list[tuple[str, Term, int]]) -> list[tuple[str, Term, int, int]]:
+        """Sizes over constants, rounded up; those whose names agree come first."""
+        out = [
             (f"cdiv({n}, {k})", floor_div(t + (b - 1), as_term(b)), -(-v // b), _resemble(n, k))
             for n, t, v in sizes
             for k, b in self._constants()
             if b > 1 and v > 1
         ]
-        units = [(n, t, v, 0) for n, t, v in sizes]
-        for group in (units, sorted(quotients, key=lambda e: -e[3])):
-            for n, t, v, _ in group:
-                if v == value:
-                    return n, t
-        factors = [e for e in units + quotients if e[2] > 1 and value % e[2] == 0]
-        for count in (2, 3):
-            best: tuple[int, str, Term] | None = None
-            for parts in combinations(factors[:40], count):
-                if math.prod(p[2] for p in parts) != value:
-                    continue
-                score = sum(p[3] for p in parts) - 2 * (count - len({p[0] for p in parts}))
-                if best is None or score > best[0]:
-                    term = as_term(1)
-                    for p in parts:
-                        term = term * p[1]
-                    best = (score, " * ".join(p[0] for p in parts), term)
-            if best is not None:
-                return best[1], best[2]
-        return None
+        return sorted(out, key=lambda e: -e[3])
 
     def _parameter(
         self, n: int, name: str, argument: Argument, ty: Any, bases: dict[str, str]
@@ -401,6 +425,24 @@ class _FromLaunch:
         above = sorted((v, n, t) for n, t, v in _distinct(self.sizes) if v > high and v > 1)
         for _, n, t in above[:1]:
             c.below.setdefault(name, []).append((t, f"values of {name} are less than {n}"))
+
+
+def _products(
+    factors: list[tuple[str, Term, int, int]], count: int, value: int
+) -> list[tuple[str, Term]]:
+    """Products of so many factors that have this value, the likeliest first."""
+    out: list[tuple[int, str, Term]] = []
+    for parts in combinations(factors[:40], count):
+        if math.prod(p[2] for p in parts) != value:
+            continue
+        score = sum(p[3] for p in parts) - 2 * (count - len({p[0] for p in parts}))
+        # Two blocks along one size are seldom what is meant.
+        score -= 2 * (count - len({p[0].partition(",")[0] for p in parts}))
+        term = as_term(1)
+        for p in parts:
+            term = term * p[1]
+        out.append((-score, " * ".join(p[0] for p in parts), term))
+    return [(name, term) for _, name, term in sorted(out, key=lambda e: e[0])]
 
 
 def _limits(ty: IntegerType) -> tuple[int, int]:
