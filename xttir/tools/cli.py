@@ -322,7 +322,8 @@ def _kernel_words(
         print(help(), end="")
         return "", values, []
     if not rest:
-        raise UsageError(f"{command} needs a file" + " or a script" * (command == "verify"))
+        what = "a PTX file or a script" if command == "verify" else "a file"
+        raise UsageError(f"{command} needs {what}")
     file, *rest = rest
     if file == "-m" and not rest:
         raise UsageError("-m needs a module")

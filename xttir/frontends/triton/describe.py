@@ -186,7 +186,9 @@ class _Describer:
                 what = f"parameter `{argument.name}` is an address that belongs to no tensor"
                 raise Unsupported(what, self.launch.site)
             return PointerParam(None)
-        return ScalarParam(DTYPES[_SCALARS[kind]], argument.value)
+        value = argument.value
+        assert isinstance(value, int | float)
+        return ScalarParam(DTYPES[_SCALARS[kind]], value)
 
     def tensor_map(self, argument: DescriptorArg) -> TensorMapParam:
         encoded = next(self.maps, None)
