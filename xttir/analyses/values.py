@@ -252,7 +252,7 @@ class ValueEdges:
             if seen is not None and seen[0][0] == view.index:
                 self._learn(order, event, rep, lane, *seen)
             start = self.starts.get((view.index, lane))
-            if start == (view.index, lane):
+            if start is not None and start == (view.index, lane):
                 self.began[start] = (rep, int(clocks.epoch[rep]))
             elif start is not None and not self._after_start(order, rep, start):
                 self.loose.add(start)
