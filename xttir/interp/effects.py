@@ -106,10 +106,10 @@ def accessed_arguments(module: ModuleOp, kernel: str) -> tuple[list[int], list[i
     classes, sites = _accesses(module)
     read = _places(classes, sites, written=False)
     written = _places(classes, sites, written=True)
-    for op in module.body.block.ops:
-        if isinstance(op, tt.FuncOp) and op.sym_name.data == kernel:
-            return _positions(op, classes, read), _positions(op, classes, written)
-    return [], []
+    op = tt.function_named(module, kernel)
+    if op is None:
+        return [], []
+    return _positions(op, classes, read), _positions(op, classes, written)
 
 
 def _accesses(module: ModuleOp) -> tuple[_Classes, list[Operation]]:

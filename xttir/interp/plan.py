@@ -184,10 +184,10 @@ class Compiler:
             memo.clear()
 
     def symbol(self, name: str) -> tt.FuncOp:
-        for op in self.module.body.block.ops:
-            if isinstance(op, tt.FuncOp) and op.sym_name.data == name:
-                return op
-        raise Unsupported(f"function @{name} is not in the module")
+        op = tt.function_named(self.module, name)
+        if op is None:
+            raise Unsupported(f"function @{name} is not in the module")
+        return op
 
     def _compile(self, op: tt.FuncOp) -> FunctionPlan:
         outer = self._slots

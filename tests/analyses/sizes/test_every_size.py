@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from xttir.analyses.sizes.assume import from_words
 from xttir.analyses.sizes.prove import EverySize, prove
-from xttir.diagnostics import InputError, Kind, Verdict
+from xttir.diagnostics import InputError, Kind, Unsupported, Verdict
 from xttir.dialects import tt
 from xttir.frontends.mlir import parse_module
 
@@ -211,3 +211,88 @@ def _goes_wrong(n: int, unit: int, block: int, length: int, grid: int, masked: b
     programs = np.broadcast_to(np.arange(grid)[:, None], offsets.shape)
     pairs = {(o, p) for o, p in zip(offsets[active], programs[active], strict=True)}
     return len({o for o, _ in pairs}) < len(pairs)
+
+
+def kernel(text: str, assume: str) -> EverySize:
+    """The verdict on the kernel `k` of a whole module."""
+    module = parse_module(text)
+    function = tt.function_named(module, "k")
+    assert function is not None
+    return prove(from_words(module, function, assume), 60)
+
+
+BRANCH = """
+  %c64 = arith.constant 64 : i32
+  %pid = tt.get_program_id x : i32
+  %0 = arith.muli %pid, %c64 : i32
+  %c = arith.cmpi slt, %0, %n : i32
+  scf.if %c {
+    %q = tt.addptr %x, %pid : !tt.ptr<f32>, i32
+    %v = arith.constant 0.0 : f32
+    tt.store %q, %v : !tt.ptr<f32>
+  }"""
+
+
+def test_what_decides_a_branch_must_not_wrap() -> None:
+    """64 * pid < n guards the store, but not once the product wraps."""
+    result = decide(BRANCH, "n >= 1; len(x) == n")
+    assert result.verdict is not Verdict.VERIFIED
+    bounded = decide(BRANCH, "n >= 1; len(x) == n; grid[0] <= 2 ** 24")
+    assert bounded.verdict is Verdict.VERIFIED, bounded.open
+
+
+CALLEE = """
+module {{
+  tt.func private @get(%p: !tt.ptr<i32>) -> i32 attributes {{noinline = true}} {{
+    %v = tt.load %p : !tt.ptr<i32>
+    tt.return %v : i32
+  }}
+  tt.func public @k(%x: !tt.ptr<f32>, %idx: !tt.ptr<i32>, %n: i32) {{
+    %c1 = arith.constant 1 : i32
+    %next = tt.addptr %idx, %c1 : !tt.ptr<i32>, i32
+    %a = tt.call @get(%idx) : (!tt.ptr<i32>) -> i32
+    %b = tt.call @get({second}) : (!tt.ptr<i32>) -> i32
+    %pid = tt.get_program_id x : i32
+    %d = arith.subi %a, %b : i32
+    %i = arith.addi %pid, %d : i32
+    %q = tt.addptr %x, %i : !tt.ptr<f32>, i32
+    %v = tt.load %q : !tt.ptr<f32>
+    tt.return
+  }}
+}}"""
+
+
+def test_two_calls_of_a_function_load_two_values() -> None:
+    words = "len(idx) == 2; len(x) == grid[0]; 0 <= values(idx) < n; n <= 100; n >= 1"
+    words += "; grid[0] <= 1000000"
+    assert kernel(CALLEE.format(second="%next"), words).verdict is not Verdict.VERIFIED
+
+
+def test_an_unknown_pointer_is_left_open() -> None:
+    body = """
+  %a = tt.load %p : !tt.ptr<i64>
+  %q = tt.int_to_ptr %a : i64 -> !tt.ptr<f32>
+  %v = tt.load %q : !tt.ptr<f32>"""
+    result = decide(body, "len(p) == 1", "%p: !tt.ptr<i64>")
+    assert result.verdict is Verdict.UNKNOWN
+    assert any("not known which tensor" in why for _, why in result.open)
+
+
+def test_data_that_the_kernel_writes_is_in_no_declared_range() -> None:
+    words = GATHER_CONTRACT + "; 0 <= values(idx) < n; grid[0] <= 1000000"
+    write = """
+  %big = arith.constant 1000000000 : i32
+  %pp = tt.get_program_id x : i32
+  %w = tt.addptr %idx, %pp : !tt.ptr<i32>, i32
+  tt.store %w, %big : !tt.ptr<i32>"""
+    assert decide(GATHER, words, GATHER_ARGUMENTS).verdict is Verdict.VERIFIED
+    assert decide(write + GATHER, words, GATHER_ARGUMENTS).verdict is not Verdict.VERIFIED
+
+
+def test_an_op_with_effects_that_nobody_knows_stops() -> None:
+    body = """
+  %v = tt.elementwise_inline_asm "st.global.u32 [$1], 0;"
+    {constraints = "=r,l", packed_element = 1 : i32, pure = false}
+    %x : !tt.ptr<f32> -> i32"""
+    with pytest.raises(Unsupported, match="inline_asm"):
+        decide(body, "")

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
 
-from xttir.analyses.sizes.contract import GENERAL, Contract, TensorFacts
+from xttir.analyses.sizes.contract import GENERAL, INT32_MAX, Contract, TensorFacts
 from xttir.analyses.sizes.terms import (
     Cond,
     Symbol,
@@ -33,14 +33,12 @@ from xttir.analyses.sizes.terms import (
     negation,
     term_of,
 )
-from xttir.analyses.sizes.tiles import Address, Tile
+from xttir.analyses.sizes.tiles import Address, Tile, limits
 from xttir.diagnostics import InputError, Unsupported
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
 from xttir.interp.launch import Argument, Launch, ScalarArg, Storage, TensorArg
 from xttir.interp.types import numpy_dtype
-
-INT32_MAX = (1 << 31) - 1
 
 Compare = Callable[[Term, Term], Cond]
 _COMPARE: dict[type, Compare] = {
@@ -143,8 +141,7 @@ class _Reader:
         rest: list[tuple[str, ast.Compare]] = []
         for name, ty in kinds.items():
             if isinstance(ty, IntegerType) and ty.width.data > 1:
-                high = (1 << (ty.width.data - 1)) - 1
-                self.placed[name] = term_of(Symbol(name, -high - 1, high, True))
+                self.placed[name] = term_of(Symbol(name, *limits(ty), True))
             elif isinstance(ty, tt.PointerType | tt.TensorDescType):
                 key = f"len({name})"
                 self.placed[key] = term_of(Symbol(key, 0, INT32_MAX, True))

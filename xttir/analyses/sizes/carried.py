@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
 from xttir.analyses.sizes.terms import Opaque, Symbol, Term, Unknown, mentions, term_of
@@ -20,6 +20,7 @@ from xttir.analyses.sizes.tiles import (
     Obligation,
     Tile,
     index_of,
+    is_truth,
     lanes_of,
     limits,
     oblige,
@@ -27,6 +28,7 @@ from xttir.analyses.sizes.tiles import (
 from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
+from xttir.interp.types import element_type
 
 if TYPE_CHECKING:
     from xttir.analyses.sizes.evaluate import Evaluator
@@ -53,7 +55,7 @@ class Carried:
 
 def mark_of(owner: Evaluator, op: Operation, n: int, arg: SSAValue, init: Any) -> Any:
     """A stand-in for a carried value, by which it is told how the body changes it."""
-    element = arg.type.element_type if isinstance(arg.type, TensorType) else arg.type
+    element = element_type(arg.type)
     if not isinstance(init, Tile):
         return init
     if isinstance(element, tt.PointerType):
@@ -64,7 +66,7 @@ def mark_of(owner: Evaluator, op: Operation, n: int, arg: SSAValue, init: Any) -
 
         return Tile(init.shape, pointer)
     if isinstance(element, IntegerType | IndexType):
-        if isinstance(element, IntegerType) and element.width.data == 1:
+        if is_truth(element):
             return Tile(init.shape, lambda i: Unknown(("carried", op, n, i), "carried"))
         low, high = limits(element)
         return Tile(
@@ -91,9 +93,7 @@ def classify(
         return Carried(owner, op, init, init, None, why)
     index = index_of(lanes_of(init.shape))
     before, now = mark.at(index), yielded.at(index)
-    if before is None:
-        return Carried(owner, op, init, init, None, why)
-    if before == now:
+    if before is None or before == now:
         return Carried(owner, op, init, init, None, why)
     step = _difference(before, now)
     if step is None or _varies(step, op, k):
@@ -101,7 +101,6 @@ def classify(
         if isinstance(before, Address) and isinstance(now, Address) and before.base == now.base:
             free = inside
             inside = Tile(init.shape, lambda i: Address(before.base, free.at(i).offset))
-            return Carried(owner, op, init, inside, None, why)
         return Carried(owner, op, init, inside, None, why)
 
     def grow(i: Index) -> Element:
@@ -121,7 +120,7 @@ def _is_mark(atom: Any) -> bool:
 
 def _advanced(op: Operation, arg: SSAValue, init: Tile, grow: Tile, times: Term) -> Tile:
     """`init` after so many steps of `grow`. No sum on the way is greater than the last one."""
-    element = arg.type.element_type if isinstance(arg.type, TensorType) else arg.type
+    element = element_type(arg.type)
 
     def make(i: Index) -> Element:
         start = init.at(i)

@@ -33,9 +33,10 @@ from xttir.analyses.sizes.terms import (
     term_of,
     text_of,
 )
-from xttir.analyses.sizes.tiles import Address, Tile
+from xttir.analyses.sizes.tiles import Address, Tile, limits
 from xttir.dialects import tt
 from xttir.interp.launch import Argument, DescriptorArg, Launch, ScalarArg, TensorArg
+from xttir.interp.types import numpy_dtype
 
 GENERAL, SHAPED = 0, 1
 """Levels of facts: of every launch that the contract describes; order and multiples that hold in
@@ -76,7 +77,6 @@ class Contract:
     facts: list[Fact] = field(default_factory=list)
     tensors: dict[str, TensorFacts] = field(default_factory=dict)
     scalars: dict[str, Term] = field(default_factory=dict)
-    data: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
     below: dict[str, list[tuple[Term, str]]] = field(default_factory=dict)
     above: dict[str, list[tuple[Term, str]]] = field(default_factory=dict)
     overlapping: set[frozenset[str]] = field(default_factory=set)
@@ -166,6 +166,7 @@ class _FromLaunch:
         self._relations()
         for name, tensor in owners:
             self._data(name, tensor)
+        c.text.append("sizes and integer arguments that are positive in the launch are so always")
         c.text.append("tensors of different arguments do not overlap")
         return c
 
@@ -192,8 +193,7 @@ class _FromLaunch:
         """The size of a tensor: the argument that equals it, else a constant, else a symbol."""
         c = self.contract
         if value <= 1:
-            if value == 0:
-                c.text.append(f"{name} == 0")
+            c.text.append(f"{name} == {value}")
             return as_term(value)
         same = [n for n, (v, _) in self.numbers.items() if v == value and not _is_stride(n)]
         if same:
@@ -262,6 +262,8 @@ class _FromLaunch:
     def _stride(self, name: str, axis: int, value: int, packed: Term | None) -> Term:
         c = self.contract
         if value in (0, 1):
+            if packed is None:
+                c.text.append(f"{name}.stride({axis}) == {value}")
             return as_term(value)
         same = [n for n, (v, _) in self.numbers.items() if v == value]
         same = [n for n in same if _akin(name, n)] or [n for n in same if _is_stride(n)] or same
@@ -289,6 +291,7 @@ class _FromLaunch:
         terms: list[Term] = []
         for axis, value in enumerate(self.launch.grid):
             if value == 1:
+                c.text.append(f"grid[{axis}] == 1")
                 terms.append(as_term(1))
                 continue
             explained = self._explanation(value)
@@ -350,7 +353,10 @@ class _FromLaunch:
     ) -> Any:
         c = self.contract
         if isinstance(argument, TensorArg):
-            address = Address(bases[name], as_term(0))
+            # A pointer to elements of another size counts in other units: not followed.
+            size = numpy_dtype(ty.pointee_type).itemsize  # pyright: ignore[reportAttributeAccessIssue]
+            base = bases[name] if size == argument.dtype.itemsize else ""
+            address = Address(base, as_term(0))
             return Tile((), lambda _: address)
         if isinstance(argument, DescriptorArg):
             base = Address(bases[name], as_term(0))
@@ -371,7 +377,7 @@ class _FromLaunch:
                 return Tile((), lambda _: key)
             term = c.scalars[name]
             self._divisible(n, name, term)
-            low, high = _limits(ty)
+            low, high = limits(ty)
             c.fact(f"{name} fits its type", at_most(term, high), GENERAL)
             c.fact(f"{name} fits its type", at_most(low, term), GENERAL)
             return Tile((), lambda _: term)
@@ -443,11 +449,6 @@ def _products(
             term = term * p[1]
         out.append((-score, " * ".join(p[0] for p in parts), term))
     return [(name, term) for _, name, term in sorted(out, key=lambda e: e[0])]
-
-
-def _limits(ty: IntegerType) -> tuple[int, int]:
-    bits = ty.width.data
-    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
 
 
 def _is_stride(name: str) -> bool:

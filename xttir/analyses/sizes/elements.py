@@ -15,9 +15,8 @@ from xdsl.dialects.builtin import (
     IndexType,
     IntegerAttr,
     IntegerType,
-    TensorType,
 )
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xttir.analyses.sizes.terms import (
     Cond,
@@ -44,10 +43,12 @@ from xttir.analyses.sizes.tiles import (
     Index,
     Obligation,
     Tile,
+    limits,
     linear,
     oblige,
     unravel,
 )
+from xttir.interp.types import element_type, shape_of
 
 if TYPE_CHECKING:
     from xttir.analyses.sizes.evaluate import Evaluator
@@ -68,23 +69,15 @@ class Elements:
         return self.owner.unknown(value, why)
 
 
-def _element(ty: Attribute) -> Attribute:
-    return ty.element_type if isinstance(ty, TensorType) else ty
-
-
-def _shape(ty: Attribute) -> tuple[int, ...]:
-    return tuple(ty.get_shape()) if isinstance(ty, TensorType) else ()
-
-
 def _limits(value: SSAValue) -> tuple[int, int]:
-    ty = _element(value.type)
-    bits = ty.width.data if isinstance(ty, IntegerType) else 64
-    return -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+    ty = element_type(value.type)
+    assert isinstance(ty, IntegerType | IndexType)
+    return limits(ty)
 
 
 def _bits(value: SSAValue) -> int:
     """Width of an integer type; 0 for what is none."""
-    ty = _element(value.type)
+    ty = element_type(value.type)
     if isinstance(ty, IndexType):
         return 64
     return ty.width.data if isinstance(ty, IntegerType) else 0
@@ -94,7 +87,7 @@ def _elementwise(op: Operation, make: Callable[..., Element], tiles: list[Tile])
     def at(index: Index) -> Element:
         return make(index, *(t.at(index) for t in tiles))
 
-    return [Tile(_shape(op.results[0].type), at)]
+    return [Tile(shape_of(op.results[0].type), at)]
 
 
 Arithmetic = Callable[[Term, Term], Term]
@@ -331,7 +324,7 @@ def _constant(e: Elements, op: Operation) -> list[Any]:
     bits = _bits(op.results[0])
     if not bits:
         return [e.unknown(op.results[0], "a float")]
-    shape = _shape(ty)
+    shape = shape_of(ty)
     if isinstance(value, IntegerAttr):
         number = value.value.data
         return [_number(shape, number, bits)]
@@ -410,7 +403,7 @@ def _bitcast(e: Elements, op: Operation) -> list[Any]:
     """Of pointers to elements of one size: the same pointer. Otherwise anything."""
     from xttir.dialects import tt
 
-    before, after = _element(op.operands[0].type), _element(op.results[0].type)
+    before, after = element_type(op.operands[0].type), element_type(op.results[0].type)
     if isinstance(before, tt.PointerType) and isinstance(after, tt.PointerType):
         one, two = before.pointee_type, after.pointee_type
         sizes = [8 if isinstance(t, IntegerType) and t.width.data == 1 else tt.bit_width(t)
@@ -442,12 +435,12 @@ def _make_range(e: Elements, op: Operation) -> list[Any]:
     start = op.properties["start"]
     assert isinstance(start, IntegerAttr)
     first = start.value.data
-    return [Tile(_shape(op.results[0].type), lambda i: i[0] + first)]
+    return [Tile(shape_of(op.results[0].type), lambda i: i[0] + first)]
 
 
 def _splat(e: Elements, op: Operation) -> list[Any]:
     source = e.tile(op.operands[0])
-    return [Tile(_shape(op.results[0].type), lambda _: source.at(()))]
+    return [Tile(shape_of(op.results[0].type), lambda _: source.at(()))]
 
 
 def _unsplat(e: Elements, op: Operation) -> list[Any]:
@@ -458,7 +451,7 @@ def _unsplat(e: Elements, op: Operation) -> list[Any]:
 
 def _expand_dims(e: Elements, op: Operation) -> list[Any]:
     source, axis = e.tile(op.operands[0]), _axis(op)
-    return [Tile(_shape(op.results[0].type), lambda i: source.at(i[:axis] + i[axis + 1 :]))]
+    return [Tile(shape_of(op.results[0].type), lambda i: source.at(i[:axis] + i[axis + 1 :]))]
 
 
 def _broadcast(e: Elements, op: Operation) -> list[Any]:
@@ -470,7 +463,7 @@ def _broadcast(e: Elements, op: Operation) -> list[Any]:
             tuple(zero if n == 1 else i for i, n in zip(index, source.shape, strict=True))
         )
 
-    return [Tile(_shape(op.results[0].type), at)]
+    return [Tile(shape_of(op.results[0].type), at)]
 
 
 def _trans(e: Elements, op: Operation) -> list[Any]:
@@ -483,13 +476,13 @@ def _trans(e: Elements, op: Operation) -> list[Any]:
             back[int(axis)] = index[position]
         return source.at(tuple(back))
 
-    return [Tile(_shape(op.results[0].type), at)]
+    return [Tile(shape_of(op.results[0].type), at)]
 
 
 def _reshape(e: Elements, op: Operation) -> list[Any]:
     if op.properties.get("allow_reorder") is not None or op.properties.get("allowReorder"):
         return [e.unknown(op.results[0], "a reshape that may reorder")]
-    source, shape = e.tile(op.operands[0]), _shape(op.results[0].type)
+    source, shape = e.tile(op.operands[0]), shape_of(op.results[0].type)
 
     def at(index: Index) -> Element:
         return source.at(unravel(linear(index, shape), source.shape))
@@ -505,12 +498,12 @@ def _join(e: Elements, op: Operation) -> list[Any]:
     def at(index: Index) -> Element:
         return choose_element(equal(index[-1], 0), a.at(index[:-1]), b.at(index[:-1]))
 
-    return [Tile(_shape(op.results[0].type), at)]
+    return [Tile(shape_of(op.results[0].type), at)]
 
 
 def _split(e: Elements, op: Operation) -> list[Any]:
     source = e.tile(op.operands[0])
-    shape = _shape(op.results[0].type)
+    shape = shape_of(op.results[0].type)
 
     def half(n: int) -> Tile:
         last = as_term(n)

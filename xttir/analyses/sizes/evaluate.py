@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.traits import is_side_effect_free
 
 from xttir.analyses.sizes.carried import Carried, classify, mark_of
 from xttir.analyses.sizes.elements import ELEMENTS, Elements
@@ -41,13 +42,27 @@ from xttir.analyses.sizes.tiles import (
     Obligation,
     Tile,
     index_of,
+    is_truth,
     lanes_of,
     limits,
-    shape_of,
 )
 from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
+from xttir.interp.types import element_type, shape_of
+
+HARMLESS = frozenset(
+    {
+        "gpu.barrier",
+        "llvm.intr.assume",
+        "tt.assert",
+        "tt.grid_dependency_launch_dependents",
+        "tt.grid_dependency_wait",
+        "tt.print",
+        "ttg.barrier",
+    }
+)
+"""Ops with an effect, but none on global memory."""
 
 MAX_DEPTH = 64
 """Calls inside calls, beyond which a kernel is taken to be recursive."""
@@ -90,21 +105,20 @@ class Descriptor:
 class Evaluator:
     """Runs a function on terms. `accesses` is what it is for.
 
-    `data`: bounds of the integers that a tensor holds, by the name of the parameter, as the
-    contract has them.
+    `calls`: the calls under way. An op of a function that is called twice makes two values, so
+    they are part of what names a value.
     """
 
     module: ModuleOp
     grid: tuple[Term, Term, Term]
-    data: dict[str, tuple[int | None, int | None]] = field(default_factory=dict)
     accesses: list[Access] = field(default_factory=list)
     env: dict[SSAValue, Any] = field(default_factory=dict)
     path: list[Cond] = field(default_factory=list)
     recording: bool = True
     counter: int = 0
-    depth: int = 0
-    loads: dict[tuple[object, ...], tuple[str, Term]] = field(default_factory=dict)
-    """Where the data of an opaque value comes from: tensor and offset."""
+    calls: tuple[Operation, ...] = ()
+    loads: dict[tuple[object, ...], str] = field(default_factory=dict)
+    """The tensor that the data of an opaque value comes from, by its key."""
 
     def __post_init__(self) -> None:
         self.pids = tuple(
@@ -148,8 +162,8 @@ class Evaluator:
             self.path.append(reached)
             self._bind(block, values)
             last = self._ops(block)
-            self.path.pop()
             targets = self._edges(last)
+            self.path.pop()
             if targets is None:
                 returned.append((reached, [self.value(v) for v in last.operands]))
                 continue
@@ -170,7 +184,7 @@ class Evaluator:
         if op.name == "cf.br":
             return [(True, op.successors[0], op.operands)]
         if op.name == "cf.cond_br":
-            condition = self.value(op.operands[0]).at(())
+            condition = self.scalar(op.operands[0])
             then, otherwise = op.successors
             count = len(then.args)
             return [
@@ -212,21 +226,34 @@ class Evaluator:
             for result, value in zip(op.results, results, strict=True):
                 self.env[result] = value
             return
+        if op.regions or not (op.name in HARMLESS or is_side_effect_free(op)):
+            raise Unsupported(f"every size of a kernel with {op.name}", location_of(op))
+        self._results(op)
+
+    def _results(self, op: Operation) -> None:
+        """The results of `op` may be anything; it touches no memory."""
         for result in op.results:
             self.env[result] = self.unknown(result, "the result of " + op.name)
 
+    def scalar(self, value: SSAValue) -> Any:
+        """The term or condition of a scalar that decides what is executed: what must hold for it
+        to be the machine's value is required wherever execution comes by."""
+        element, obligations = self.value(value).with_obligations(())
+        for obligation in obligations:
+            self.require(obligation)
+        return element
+
     def unknown(self, value: SSAValue, why: str, *more: object) -> Any:
         """Any value of the type of `value`."""
-        ty = value.type
-        shape = shape_of(ty)
-        element = ty.element_type if isinstance(ty, TensorType) else ty
+        shape, element = shape_of(value.type), element_type(value.type)
+        name = (why, value, *self.calls, *more)
         if isinstance(element, tt.PointerType):
-            return Tile(shape, lambda i: Address("", term_of(Opaque((why, value, *more, i), why))))
+            return Tile(shape, lambda i: Address("", term_of(Opaque((*name, i), why))))
         if isinstance(element, IntegerType | IndexType):
-            if isinstance(element, IntegerType) and element.width.data == 1:
-                return Tile(shape, lambda i: Unknown((why, value, *more, i), why))
+            if is_truth(element):
+                return Tile(shape, lambda i: Unknown((*name, i), why))
             low, high = limits(element)
-            return Tile(shape, lambda i: term_of(Opaque((why, value, *more, i), why, low, high)))
+            return Tile(shape, lambda i: term_of(Opaque((*name, i), why, low, high)))
         return Tile(shape, lambda i: None)
 
     def _choose(self, condition: Cond, a: Any, b: Any) -> Any:
@@ -241,20 +268,18 @@ class Evaluator:
     def _call(self, op: Operation) -> None:
         assert isinstance(op, tt.CallOp)
         name = op.callee.string_value()
-        for function in self.module.body.block.ops:
-            if isinstance(function, tt.FuncOp) and function.sym_name.data == name:
-                break
-        else:
+        function = tt.function_named(self.module, name)
+        if function is None:
             raise Unsupported(f"a call of {name}, which is not in the module", location_of(op))
-        if self.depth > MAX_DEPTH:
+        if len(self.calls) > MAX_DEPTH:
             raise Unsupported("recursion", location_of(op))
-        self.depth += 1
+        outer, self.calls = self.calls, (*self.calls, op)
         results = self._body(function.body, [self.value(v) for v in op.operands])
-        self.depth -= 1
+        self.calls = outer
         self.env.update(zip(op.results, results, strict=True))
 
     def _if(self, op: Operation) -> None:
-        condition = self.value(op.operands[0]).at(())
+        condition = self.scalar(op.operands[0])
         values: list[list[Any]] = []
         for region, holds in zip(op.regions, (condition, negation(condition)), strict=True):
             if not region.blocks:
@@ -266,7 +291,9 @@ class Evaluator:
             self.env[result] = self._choose(condition, values[0][n], values[1][n])
 
     def _for(self, op: Operation) -> None:
-        low, high, step = (self.value(v).at(()) for v in op.operands[:3])
+        if "unsignedCmp" in op.properties:
+            raise Unsupported("every size of a loop that compares as unsigned", location_of(op))
+        low, high, step = (self.scalar(v) for v in op.operands[:3])
         inits = [self.value(v) for v in op.operands[3:]]
         block = op.regions[0].blocks[0]
         count = Symbol(self.fresh("iteration"), 0, None)
@@ -274,7 +301,7 @@ class Evaluator:
             oblige_step = Obligation(step, 1, None, op)
             if step.constant is not None:
                 raise Unsupported("a loop whose step is not positive", location_of(op))
-            self.accesses_obligation(oblige_step)
+            self.require(oblige_step)
         k = term_of(count)
         variable = low + k * step
         self.path.append(less(variable, high))
@@ -286,7 +313,7 @@ class Evaluator:
         for result, c in zip(op.results, carried, strict=True):
             self.env[result] = c.after(trips, result)
 
-    def accesses_obligation(self, obligation: Obligation) -> None:
+    def require(self, obligation: Obligation) -> None:
         """An obligation of the whole kernel: kept as that of an access without a tensor."""
         if self.recording:
             guard = self.guard()
@@ -317,18 +344,13 @@ class Evaluator:
         self._bind(before, [self.unknown(a, "a value that a loop carries", tag)
                             for a in before.args])  # fmt: skip
         last = self._ops(before)
-        condition = self.value(last.operands[0]).at(())
+        condition = self.scalar(last.operands[0])
         values = [self.value(v) for v in last.operands[1:]]
         self.path.append(condition)
         self._block(after, values)
         self.path.pop()
         for result, value in zip(op.results, values, strict=True):
             self.env[result] = value
-
-    def _regions(self, op: Operation) -> None:
-        """Regions that touch no memory (combiners): only their results are of interest."""
-        for result in op.results:
-            self.env[result] = self.unknown(result, "the result of " + op.name)
 
     # Memory.
 
@@ -342,36 +364,27 @@ class Evaluator:
     ) -> Any:
         """What was loaded: data of a tensor, with the bounds that the contract has for it."""
         fallback = self.unknown(result, "data")
-        element = result.type.element_type if isinstance(result.type, TensorType) else result.type
-        if not isinstance(element, IntegerType) or element.width.data == 1:
+        element = element_type(result.type)
+        if not isinstance(element, IntegerType) or is_truth(element):
             return fallback
         pointers = self.value(ptr)
         masks = self.value(mask) if mask is not None else None
         others = self.value(other) if other is not None else None
         low, high = limits(element)
+        name = ("data", result, *self.calls)
 
         def make(index: Index) -> Element:
-            address = pointers.at(index)
-            at_least, at_most_ = self.data.get(address.base, (None, None))
-            key = ("data", result, index)
-            value = term_of(
-                Opaque(
-                    key,
-                    f"data of {address.base or 'memory'}",
-                    low if at_least is None else at_least,
-                    high if at_most_ is None else at_most_,
-                )
-            )
-            self.loads[key] = (address.base, address.offset)
+            base = pointers.at(index).base
+            key = (*name, index)
+            value = term_of(Opaque(key, f"data of {base or 'memory'}", low, high))
+            self.loads[key] = base
             if masks is None:
                 return value
             if others is None:
-                return choose(
-                    masks.at(index),
-                    value,
-                    term_of(Opaque((*key, "masked"), "undefined", low, high)),
-                )
-            return choose(masks.at(index), value, others.at(index))
+                inactive = term_of(Opaque((*key, "masked"), "undefined", low, high))
+            else:
+                inactive = others.at(index)
+            return choose(masks.at(index), value, inactive)
 
         return Tile(fallback.shape, make)
 
@@ -384,8 +397,7 @@ class Evaluator:
         semantics = tt.MemSemantic.of(op.properties["sem"])  # pyright: ignore[reportArgumentType]
         ordered = semantics is not tt.MemSemantic.RELAXED
         self.access(op, "atomic", op.operands[0], mask, ordered)
-        for result in op.results:
-            self.env[result] = self.unknown(result, "the result of an atomic")
+        self._results(op)
 
     def access(
         self,
@@ -525,7 +537,7 @@ _STRUCTURE: dict[str, Any] = {
     "tt.descriptor_reduce": Evaluator._descriptor,
     "tt.descriptor_gather": Evaluator._descriptor,
     "tt.descriptor_scatter": Evaluator._descriptor,
-    "tt.reduce": Evaluator._regions,
-    "tt.scan": Evaluator._regions,
-    "tt.map_elementwise": Evaluator._regions,
+    "tt.reduce": Evaluator._results,
+    "tt.scan": Evaluator._results,
+    "tt.map_elementwise": Evaluator._results,
 }

@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass, field, replace
 
 from xttir.analyses.sizes.confirm import Witness, confirm
-from xttir.analyses.sizes.contract import Contract, data_facts, from_launch
+from xttir.analyses.sizes.contract import Contract, from_launch
 from xttir.analyses.sizes.evaluate import Access, Evaluator
-from xttir.analyses.sizes.questions import Finding, ask, loaded, relevant
+from xttir.analyses.sizes.questions import Finding, ask, not_modelled
 from xttir.analyses.sizes.solver import Budget
 from xttir.diagnostics import Fault, Kind, Location, Unsupported, Verdict
 from xttir.dialects import tt
-from xttir.dialects.locations import location_of, locations_of
+from xttir.dialects.locations import location_of
 from xttir.interp.launch import Launch
 
 SCOPE = "any grid, sizes and strides that the contract allows, whatever the data"
@@ -37,10 +37,10 @@ class EverySize:
 
 def function_of(launch: Launch) -> tt.FuncOp:
     """The kernel of a launch."""
-    for op in launch.module.body.block.ops:
-        if isinstance(op, tt.FuncOp) and op.sym_name.data == launch.kernel:
-            return op
-    raise Unsupported(f"a launch of {launch.kernel}, which is not in its module")
+    function = tt.function_named(launch.module, launch.kernel)
+    if function is None:
+        raise Unsupported(f"a launch of {launch.kernel}, which is not in its module")
+    return function
 
 
 def contract_of(launch: Launch) -> Contract:
@@ -72,7 +72,7 @@ def _prove(contract: Contract, seconds: float) -> EverySize:
     assert launch is not None
     function = function_of(launch)
     budget = Budget(seconds)
-    evaluator = Evaluator(launch.module, contract.grid, contract.data)
+    evaluator = Evaluator(launch.module, contract.grid)
     evaluator.kernel(function, contract.parameters)
     accesses = evaluator.accesses
     result = EverySize(launch.kernel, Verdict.VERIFIED)
@@ -81,18 +81,12 @@ def _prove(contract: Contract, seconds: float) -> EverySize:
     used = list(dict.fromkeys(f.text for f in found.used))
     result.contract = [*dict.fromkeys(contract.text), *used]
     waits = any(a.ordered for a in accesses)
+    for access, why in not_modelled(contract, accesses):
+        result.open.append((_place(access), f"{access.kind}: {why}"))
     for finding in found.open:
         witness = None
         if not (waits and finding.question.kind is Kind.RACE):
-            facts = [*contract.facts, *data_facts(contract, loaded(finding.question.bad,
-                                                                   evaluator.loads))]  # fmt: skip
-            witness = confirm(
-                contract,
-                finding.question,
-                relevant(finding.question.bad, facts),
-                evaluator.pids,
-                budget,
-            )
+            witness = confirm(contract, finding.question, finding.facts, evaluator.pids, budget)
         if witness is not None:
             result.faults += [_fault(f, witness) for f in witness.faults]
         else:
@@ -118,10 +112,11 @@ def _fault(fault: Fault, witness: Witness) -> Fault:
 
 def _open(finding: Finding, waits: bool) -> tuple[Location, str]:
     question = finding.question
-    access: Access = question.accesses[0]
-    places = locations_of(access.op)
-    place = places[0] if places else location_of(access.op)
     why = finding.why or "a counter-example was found that no run shows"
     if waits and question.kind is Kind.RACE:
         why = "the kernel orders its programs by atomics, which is not followed for every size"
-    return place, f"{question.kind}: {question.what}: {why}"
+    return _place(question.accesses[0]), f"{question.kind}: {question.what}: {why}"
+
+
+def _place(access: Access) -> Location:
+    return location_of(access.op)

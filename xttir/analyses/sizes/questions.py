@@ -48,10 +48,10 @@ class Question:
 
 @dataclass(eq=False)
 class Finding:
-    """A question and its answer. `why`: for an answer that is neither yes nor no."""
+    """A question that was not proved, with the facts that matter to it, and what is in the way."""
 
     question: Question
-    answer: Answer
+    facts: list[Fact]
     why: str = ""
 
 
@@ -159,20 +159,25 @@ def ask(
     contract: Contract,
     accesses: list[Access],
     pids: tuple[Symbol, ...],
-    loads: dict[tuple[object, ...], tuple[str, Term]],
+    loads: dict[tuple[object, ...], str],
     budget: Budget,
 ) -> Findings:
-    """Ask all questions. What is proved leaves only the facts that it used."""
+    """Ask all questions. What is proved leaves only the facts that it used.
+
+    `loads`: the tensors that loaded values come from, by their keys.
+    """
     findings = Findings()
     settled: set[tuple[Any, ...]] = set()
     hard: list[tuple[Question, list[Fact]]] = []
+    written = {a.base for a in accesses if a.kind in ("write", "atomic")}
+    # The launch's data is what a kernel reads only of tensors that it leaves alone.
+    kept = {key: name for key, name in loads.items() if written.isdisjoint((name, ""))}
 
-    def take(question: Question, answer: Answer) -> None:
+    def take(question: Question, facts: list[Fact], answer: Answer) -> None:
         if answer.impossible:
             findings.used += [f for f in answer.used if f not in findings.used]
         else:
-            why = _refused(contract, question) or _why(question, answer)
-            findings.open.append(Finding(question, answer, why))
+            findings.open.append(Finding(question, facts, _why(question, answer)))
 
     for question in questions(contract, accesses, pids):
         kind = str(question.kind)
@@ -180,19 +185,36 @@ def ask(
         if question.bad in settled:
             continue
         settled.add(question.bad)
-        facts = [*contract.facts, *data_facts(contract, loaded(question.bad, loads))]
+        facts = [*contract.facts, *data_facts(contract, loaded(question.bad, kept))]
         facts = relevant(question.bad, facts)
         answer = glance(question.bad, facts, contract.values, min(1.0, budget.left()))
         if answer is not None:
-            take(question, answer)
+            take(question, facts, answer)
         else:
             hard.append((question, facts))
     # What is left shares the time: most questions need little, and leave it to the others.
     hard.sort(key=lambda h: _RANK[h[0].kind])
     for n, (question, facts) in enumerate(hard):
         share = 3 * budget.left() / (len(hard) - n)
-        take(question, reason(question.bad, facts, min(MOST_SECONDS, share, budget.left())))
+        answer = reason(question.bad, facts, min(MOST_SECONDS, share, budget.left()))
+        take(question, facts, answer)
     return findings
+
+
+def not_modelled(contract: Contract, accesses: list[Access]) -> Iterator[tuple[Access, str]]:
+    """Accesses about which no question can be asked, with the reason."""
+    real = [a for a in accesses if a.kind != "none"]
+    for a in real:
+        if a.base not in contract.tensors:
+            yield a, "it is not known which tensor the pointer points into"
+    written = {a.base for a in real if a.kind in ("write", "atomic")}
+    for pair in contract.overlapping:
+        if pair & written:
+            one, two = sorted(pair)
+            for a in real:
+                if a.base in pair and a.base in written:
+                    yield a, f"{one} and {two} share memory, in a way that is not modelled"
+                    break
 
 
 MOST_SECONDS = 8.0
@@ -236,9 +258,7 @@ def _symbols(condition: Cond) -> set[str]:
     return names
 
 
-def loaded(
-    conditions: tuple[Cond, ...], loads: dict[tuple[object, ...], tuple[str, Term]]
-) -> dict[Opaque, str]:
+def loaded(conditions: tuple[Cond, ...], loads: dict[tuple[object, ...], str]) -> dict[Opaque, str]:
     """The opaque values among `conditions` that were loaded, with the tensor they come from."""
     out: dict[Opaque, str] = {}
 
@@ -249,20 +269,12 @@ def loaded(
                 key = key[:-1]
             found = loads.get(key)
             if found is not None:
-                out[atom] = found[0]
+                out[atom] = found
         return False
 
     for c in conditions:
         condition_mentions(c, note)
     return out
-
-
-def _refused(contract: Contract, question: Question) -> str:
-    """Why a question has no answer whatever the solver says; "" if it may have one."""
-    for access in question.accesses:
-        if access.kind != "none" and access.base not in contract.tensors:
-            return "it is not known which tensor the pointer points into"
-    return ""
 
 
 def _why(question: Question, answer: Answer) -> str:

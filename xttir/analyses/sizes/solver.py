@@ -89,13 +89,13 @@ class _Product:
 
 
 class Budget:
-    """Time for a whole check: `left` seconds, None for no limit."""
+    """Time for a whole check."""
 
-    def __init__(self, seconds: float | None):
-        self.end = None if seconds is None else time.monotonic() + seconds
+    def __init__(self, seconds: float):
+        self.end = time.monotonic() + seconds
 
     def left(self) -> float:
-        return 1e9 if self.end is None else max(0.0, self.end - time.monotonic())
+        return max(0.0, self.end - time.monotonic())
 
 
 class Translator:
@@ -456,12 +456,6 @@ def _comparisons(
         elif q == r and v != w:
             out.append(z3.Implies(z3.And(same, y == other.other), z == other.value))
     return out
-
-
-def holds(condition: Cond, values: dict[Symbol, int]) -> bool | None:
-    """Whether a condition holds with these values; None if it mentions something else."""
-    replaced = substitute(condition, values)
-    return replaced if isinstance(replaced, bool) else None
 
 
 def substitute(condition: Cond, values: dict[Symbol, int]) -> Cond:

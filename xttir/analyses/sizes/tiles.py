@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.dialects.builtin import IndexType, IntegerType, TensorType
+from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Attribute, Operation
 
 from xttir.analyses.sizes.terms import Cond, Symbol, Term, as_term, floor_div, term_of
@@ -92,10 +92,6 @@ class Tile:
         return self._memo[index]
 
 
-def constant_tile(shape: tuple[int, ...], value: Element) -> Tile:
-    return Tile(shape, lambda _: value)
-
-
 def lanes_of(shape: tuple[int, ...]) -> tuple[Symbol, ...]:
     """A symbol for each axis: any element of a tile of this shape."""
     return tuple(Symbol(f"lane{axis}", 0, size - 1) for axis, size in enumerate(shape))
@@ -127,8 +123,9 @@ def unravel(position: Term, shape: tuple[int, ...]) -> Index:
     return tuple(reversed(out))
 
 
-def shape_of(ty: Attribute) -> tuple[int, ...]:
-    return tuple(ty.get_shape()) if isinstance(ty, TensorType) else ()
+def is_truth(ty: Attribute) -> bool:
+    """Whether a scalar type is i1, whose values are conditions."""
+    return isinstance(ty, IntegerType) and ty.width.data == 1
 
 
 def limits(ty: IntegerType | IndexType) -> tuple[int, int]:

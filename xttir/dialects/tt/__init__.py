@@ -58,6 +58,7 @@ from xttir.dialects.tt.function import (
     FuncOp,
     PrintOp,
     ReturnOp,
+    function_named,
 )
 from xttir.dialects.tt.memory import (
     AtomicCASOp,

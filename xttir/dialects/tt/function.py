@@ -242,3 +242,11 @@ class AssertOp(TTOp):
     message = prop_def(StringAttr)
     assembly_format = "$condition `,` $message attr-dict `:` type($condition)"
     traits = traits_def(MemoryWriteEffect())
+
+
+def function_named(module: ModuleOp, name: str) -> FuncOp | None:
+    """The function of that name in `module`, if there is one."""
+    for op in module.body.block.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == name:
+            return op
+    return None
