@@ -188,71 +188,56 @@ def _check_enter(aref: Attribute, buffers: Sequence[SSAValue]) -> None:
         check(want == got, f"dimensions don't match: {part} is not a slice of {whole}")
 
 
+class _ArefEnterOp(IRDLOperation):
+    aref = operand_def(AREF)
+    stage = opt_operand_def(i32)
+    phase = opt_operand_def(i32)
+    buffers = var_result_def(MEMDESC)
+    token = result_def(AsyncTokenType())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
+    assembly_format = (
+        f"$aref (`[` $stage^ `,` $phase `]`)? attr-dict `:` {_AREF} `->` type(results)"
+    )
+    custom_directives = _BARE
+
+    def verify_(self) -> None:
+        _check_enter(self.aref.type, self.buffers)
+
+
+class _ArefExitOp(IRDLOperation):
+    aref = operand_def(AREF)
+    token = operand_def(AsyncTokenType())
+    stage = opt_operand_def(i32)
+    async_ops = prop_def(ASYNC_OPS)
+    assembly_format = (
+        f"$aref (`[` $stage^ `]`)? `,` $token $async_ops attr-dict `:` {_AREF} `,` type($token)"
+    )
+    custom_directives = _BARE
+
+
 @irdl_op_definition
-class ArefGetEnterOp(IRDLOperation):
+class ArefGetEnterOp(_ArefEnterOp):
     """Wait for the buffers to be filled; they may be read from here on."""
 
     name = "nvws.aref.get.enter"
-    aref = operand_def(AREF)
-    stage = opt_operand_def(i32)
-    phase = opt_operand_def(i32)
-    buffers = var_result_def(MEMDESC)
-    token = result_def(AsyncTokenType())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = (
-        f"$aref (`[` $stage^ `,` $phase `]`)? attr-dict `:` {_AREF} `->` type(results)"
-    )
-    custom_directives = _BARE
-
-    def verify_(self) -> None:
-        _check_enter(self.aref.type, self.buffers)
 
 
 @irdl_op_definition
-class ArefGetExitOp(IRDLOperation):
+class ArefGetExitOp(_ArefExitOp):
     """Give the buffers back once `async_ops` have read them."""
 
     name = "nvws.aref.get.exit"
-    aref = operand_def(AREF)
-    token = operand_def(AsyncTokenType())
-    stage = opt_operand_def(i32)
-    async_ops = prop_def(ASYNC_OPS)
-    assembly_format = (
-        f"$aref (`[` $stage^ `]`)? `,` $token $async_ops attr-dict `:` {_AREF} `,` type($token)"
-    )
-    custom_directives = _BARE
 
 
 @irdl_op_definition
-class ArefPutEnterOp(IRDLOperation):
+class ArefPutEnterOp(_ArefEnterOp):
     """Wait for the buffers to be free; they may be written from here on."""
 
     name = "nvws.aref.put.enter"
-    aref = operand_def(AREF)
-    stage = opt_operand_def(i32)
-    phase = opt_operand_def(i32)
-    buffers = var_result_def(MEMDESC)
-    token = result_def(AsyncTokenType())
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    assembly_format = (
-        f"$aref (`[` $stage^ `,` $phase `]`)? attr-dict `:` {_AREF} `->` type(results)"
-    )
-    custom_directives = _BARE
-
-    def verify_(self) -> None:
-        _check_enter(self.aref.type, self.buffers)
 
 
 @irdl_op_definition
-class ArefPutExitOp(IRDLOperation):
+class ArefPutExitOp(_ArefExitOp):
     """Hand the buffers on once `async_ops` have filled them."""
 
     name = "nvws.aref.put.exit"
-    aref = operand_def(AREF)
-    token = operand_def(AsyncTokenType())
-    stage = opt_operand_def(i32)
-    async_ops = prop_def(ASYNC_OPS)
-    assembly_format = (
-        f"$aref (`[` $stage^ `]`)? `,` $token $async_ops attr-dict `:` {_AREF} `,` type($token)"
-    )
-    custom_directives = _BARE

@@ -36,46 +36,45 @@ class CreateTokenOp(IRDLOperation):
     assembly_format = "attr-dict `:` type($result)"
 
 
+class _TokenWaitOp(IRDLOperation):
+    token = operand_def(TOKENS)
+    idx = operand_def(i32)
+    phase = operand_def(i1)
+    assembly_format = "$token `,` $idx `,` $phase attr-dict `:` type(operands)"
+
+
+class _TokenHandOverOp(IRDLOperation):
+    token = operand_def(TOKENS)
+    idx = operand_def(i32)
+    assembly_format = "$token `,` $idx attr-dict `:` type(operands)"
+
+
 @irdl_op_definition
-class ProducerAcquireOp(IRDLOperation):
+class ProducerAcquireOp(_TokenWaitOp):
     """Wait until buffer `idx` may be filled."""
 
     name = "nvws.producer_acquire"
-    token = operand_def(TOKENS)
-    idx = operand_def(i32)
-    phase = operand_def(i1)
-    assembly_format = "$token `,` $idx `,` $phase attr-dict `:` type(operands)"
 
 
 @irdl_op_definition
-class ProducerCommitOp(IRDLOperation):
+class ProducerCommitOp(_TokenHandOverOp):
     """Hand buffer `idx`, now filled, to the consumer."""
 
     name = "nvws.producer_commit"
-    token = operand_def(TOKENS)
-    idx = operand_def(i32)
-    assembly_format = "$token `,` $idx attr-dict `:` type(operands)"
 
 
 @irdl_op_definition
-class ConsumerWaitOp(IRDLOperation):
+class ConsumerWaitOp(_TokenWaitOp):
     """Wait until buffer `idx` is filled."""
 
     name = "nvws.consumer_wait"
-    token = operand_def(TOKENS)
-    idx = operand_def(i32)
-    phase = operand_def(i1)
-    assembly_format = "$token `,` $idx `,` $phase attr-dict `:` type(operands)"
 
 
 @irdl_op_definition
-class ConsumerReleaseOp(IRDLOperation):
+class ConsumerReleaseOp(_TokenHandOverOp):
     """Give buffer `idx` back to the producer."""
 
     name = "nvws.consumer_release"
-    token = operand_def(TOKENS)
-    idx = operand_def(i32)
-    assembly_format = "$token `,` $idx attr-dict `:` type(operands)"
 
 
 @irdl_op_definition

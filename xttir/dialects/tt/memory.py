@@ -11,6 +11,7 @@ from xdsl.ir import Attribute
 from xdsl.irdl import (
     AnyAttr,
     AttrSizedOperandSegments,
+    IRDLOperation,
     ParsePropInAttrDict,
     SameVariadicOperandSize,
     VarConstraint,
@@ -194,11 +195,9 @@ class StoreOp(TTOp):
         check_cache_policy(self.cache_policy)
 
 
-@irdl_op_definition
-class AtomicLoadOp(TTOp):
-    """Atomic load. An observable synchronisation, hence a write effect too."""
+class AtomicLoadForm(IRDLOperation):
+    """The form of `tt.atomic_load`, and of `tti`'s record of it."""
 
-    name = "tt.atomic_load"
     P: ClassVar = _PTR
     ptr = operand_def(P)
     mask = opt_operand_def(_MASK)
@@ -211,15 +210,20 @@ class AtomicLoadOp(TTOp):
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
+
+@irdl_op_definition
+class AtomicLoadOp(AtomicLoadForm, TTOp):
+    """Atomic load. An observable synchronisation, hence a write effect too."""
+
+    name = "tt.atomic_load"
+
     def verify_(self) -> None:
         _check_semantics(self.sem, MemSemantic.ACQUIRE, MemSemantic.RELAXED)
 
 
-@irdl_op_definition
-class AtomicStoreOp(TTOp):
-    """Atomic store."""
+class AtomicStoreForm(IRDLOperation):
+    """The form of `tt.atomic_store`, and of `tti`'s record of it."""
 
-    name = "tt.atomic_store"
     P: ClassVar = _PTR
     ptr = operand_def(P)
     value = operand_def(_VALUE)
@@ -229,6 +233,13 @@ class AtomicStoreOp(TTOp):
     custom_directives = _ORDER
     assembly_format = _ORDER_FORMAT + "$ptr `,` $value (`,` $mask^)? attr-dict `:` type($ptr)"
     traits = traits_def(MemoryWriteEffect())
+
+
+@irdl_op_definition
+class AtomicStoreOp(AtomicStoreForm, TTOp):
+    """Atomic store."""
+
+    name = "tt.atomic_store"
 
     def verify_(self) -> None:
         _check_semantics(self.sem, MemSemantic.RELEASE, MemSemantic.RELAXED)
@@ -261,11 +272,9 @@ class AtomicPollOp(TTOp):
         )
 
 
-@irdl_op_definition
-class AtomicRMWOp(TTOp):
-    """Atomic read-modify-write; gives the old value."""
+class AtomicRMWForm(IRDLOperation):
+    """The form of `tt.atomic_rmw`, and of `tti`'s record of it."""
 
-    name = "tt.atomic_rmw"
     P: ClassVar = _PTR
     atomic_rmw_op = prop_def(enum_attr(RMWOp))
     ptr = operand_def(P)
@@ -283,10 +292,15 @@ class AtomicRMWOp(TTOp):
 
 
 @irdl_op_definition
-class AtomicCASOp(TTOp):
-    """Atomic compare-and-swap: store `val` if the old value equals `cmp`; gives the old value."""
+class AtomicRMWOp(AtomicRMWForm, TTOp):
+    """Atomic read-modify-write; gives the old value."""
 
-    name = "tt.atomic_cas"
+    name = "tt.atomic_rmw"
+
+
+class AtomicCASForm(IRDLOperation):
+    """The form of `tt.atomic_cas`, and of `tti`'s record of it."""
+
     P: ClassVar = _PTR
     ptr = operand_def(P)
     cmp = operand_def(_VALUE)
@@ -299,6 +313,13 @@ class AtomicCASOp(TTOp):
         _ORDER_FORMAT + "$ptr `,` $cmp `,` $val attr-dict `:` functional-type(operands, $result)"
     )
     traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
+
+
+@irdl_op_definition
+class AtomicCASOp(AtomicCASForm, TTOp):
+    """Atomic compare-and-swap: store `val` if the old value equals `cmp`; gives the old value."""
+
+    name = "tt.atomic_cas"
 
 
 @irdl_op_definition

@@ -14,7 +14,6 @@ from xdsl.irdl import (
     operand_def,
     opt_operand_def,
     prop_def,
-    result_def,
     traits_def,
     var_operand_def,
     var_result_def,
@@ -31,7 +30,13 @@ from xttir.dialects.ods import (
     keyword_directive,
     same_shape_i1,
 )
-from xttir.dialects.tt.enums import MemSemantic, MemSyncScope, RMWOp
+from xttir.dialects.tt.enums import MemSemantic, MemSyncScope
+from xttir.dialects.tt.memory import (
+    AtomicCASForm,
+    AtomicLoadForm,
+    AtomicRMWForm,
+    AtomicStoreForm,
+)
 from xttir.dialects.tt.traits import SameEncoding
 from xttir.dialects.tt.types import BOOL_LIKE, PTR, PTR_LIKE, PointerType, pointee_type_of
 from xttir.dialects.ttg.types import I32_ARRAY, I32_TENSOR, I32_TYPED, MEMDESC
@@ -220,37 +225,17 @@ class ExperimentalGSanTensorAccessOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ExperimentalGSanAtomicLoadOp(IRDLOperation):
+class ExperimentalGSanAtomicLoadOp(AtomicLoadForm):
     """`tt.atomic_load`, recorded."""
 
     name = "tti.experimental_gsan_atomic_load"
-    P: ClassVar = _PTR
-    ptr = operand_def(P)
-    mask = opt_operand_def(_MASK)
-    sem = prop_def(enum_attr(MemSemantic))
-    scope = prop_def(enum_attr(MemSyncScope))
-    result = result_def(_VALUE)
-    custom_directives = _ORDER
-    assembly_format = (
-        _ORDER_FORMAT + "$ptr (`,` $mask^)? attr-dict `:` functional-type(operands, $result)"
-    )
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
 @irdl_op_definition
-class ExperimentalGSanAtomicStoreOp(IRDLOperation):
+class ExperimentalGSanAtomicStoreOp(AtomicStoreForm):
     """`tt.atomic_store`, recorded."""
 
     name = "tti.experimental_gsan_atomic_store"
-    P: ClassVar = _PTR
-    ptr = operand_def(P)
-    value = operand_def(_VALUE)
-    mask = opt_operand_def(_MASK)
-    sem = prop_def(enum_attr(MemSemantic))
-    scope = prop_def(enum_attr(MemSyncScope))
-    custom_directives = _ORDER
-    assembly_format = _ORDER_FORMAT + "$ptr `,` $value (`,` $mask^)? attr-dict `:` type($ptr)"
-    traits = traits_def(MemoryWriteEffect())
 
 
 @irdl_op_definition
@@ -269,43 +254,17 @@ class ExperimentalGSanAtomicPollOp(IRDLOperation):
 
 
 @irdl_op_definition
-class ExperimentalGSanAtomicRMWOp(IRDLOperation):
+class ExperimentalGSanAtomicRMWOp(AtomicRMWForm):
     """`tt.atomic_rmw`, recorded."""
 
     name = "tti.experimental_gsan_atomic_rmw"
-    P: ClassVar = _PTR
-    atomic_rmw_op = prop_def(enum_attr(RMWOp))
-    ptr = operand_def(P)
-    val = operand_def(_VALUE)
-    mask = opt_operand_def(_MASK)
-    sem = prop_def(enum_attr(MemSemantic))
-    scope = prop_def(enum_attr(MemSyncScope))
-    result = result_def(_VALUE)
-    custom_directives = (keyword_directive(RMWOp), *_ORDER)
-    assembly_format = (
-        "custom<RMWOp>($atomic_rmw_op) `,` " + _ORDER_FORMAT + "$ptr `,` $val (`,` $mask^)?"
-        " attr-dict `:` functional-type(operands, $result)"
-    )
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
 @irdl_op_definition
-class ExperimentalGSanAtomicCASOp(IRDLOperation):
+class ExperimentalGSanAtomicCASOp(AtomicCASForm):
     """`tt.atomic_cas`, recorded."""
 
     name = "tti.experimental_gsan_atomic_cas"
-    P: ClassVar = _PTR
-    ptr = operand_def(P)
-    cmp = operand_def(_VALUE)
-    val = operand_def(_VALUE)
-    sem = prop_def(enum_attr(MemSemantic))
-    scope = prop_def(enum_attr(MemSyncScope))
-    result = result_def(_VALUE)
-    custom_directives = _ORDER
-    assembly_format = (
-        _ORDER_FORMAT + "$ptr `,` $cmp `,` $val attr-dict `:` functional-type(operands, $result)"
-    )
-    traits = traits_def(MemoryReadEffect(), MemoryWriteEffect())
 
 
 @irdl_op_definition
