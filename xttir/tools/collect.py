@@ -7,6 +7,7 @@ same launches are never counted twice.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from xttir.diagnostics import InputError, Unsupported
@@ -105,3 +106,29 @@ def problem(error: Unsupported) -> Problem:
 
 def _less(now: dict[str, int], before: dict[str, int]) -> dict[str, int]:
     return {k: n - before.get(k, 0) for k, n in now.items() if n != before.get(k, 0)}
+
+
+def watch(
+    start: Callable[[], None],
+    report: Report,
+    policy: RunPolicy,
+    before: Callable[[Any], None],
+    command: str,
+    bar: bool,
+) -> None:
+    """Run a script, `before` seeing every launch it makes; what the run found, what it could not
+    check and what ended it early go into `report`."""
+    from xttir.tools import progress, script
+
+    session = open_session(policy)
+    session.before = before
+    with session, progress.shown(bar):
+        collector = Collector(session, command)
+        script.run(start, report)
+        if report.interrupted:
+            report.interrupted = interruption(session)
+        ran = collector.take()
+    report.faults += ran.faults
+    report.unsupported += [p for p in ran.unsupported if p not in report.unsupported]
+    for reason, n in ran.counts.not_done.items():
+        report.counts.skip(reason, n)

@@ -149,12 +149,19 @@ class Report:
             for name in CHECKS
             if not self.policy.on(name)
         ]
-        for reason, n in self.counts.not_done.items():
-            out.append({"what": reason, "reason": "could not be checked", "count": n})
-        for what, n in self.counts.left_out.items():
-            out.append({"what": what, "reason": "left out by choice", "count": n})
-        for problem in self.unsupported:
-            out.append({"what": problem.what, "reason": "unsupported", "count": 1})
+        return out + self.left_out()
+
+    def left_out(self) -> list[dict[str, Any]]:
+        """What could not be checked or was left out by choice, in the same form."""
+        out = [
+            {"what": what, "reason": "could not be checked", "count": n}
+            for what, n in self.counts.not_done.items()
+        ]
+        out += [
+            {"what": what, "reason": "left out by choice", "count": n}
+            for what, n in self.counts.left_out.items()
+        ]
+        out += [{"what": p.what, "reason": "unsupported", "count": 1} for p in self.unsupported]
         return out
 
     def assumptions(self) -> list[str]:

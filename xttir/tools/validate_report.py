@@ -88,16 +88,7 @@ class ValidateReport(Report):
         return list(self.assumed)
 
     def not_checked(self) -> list[dict[str, Any]]:
-        out = [
-            {"what": what, "reason": "could not be checked", "count": n}
-            for what, n in self.counts.not_done.items()
-        ]
-        out += [
-            {"what": what, "reason": "left out by choice", "count": n}
-            for what, n in self.counts.left_out.items()
-        ]
-        out += [{"what": p.what, "reason": "unsupported", "count": 1} for p in self.unsupported]
-        return out
+        return self.left_out()
 
 
 def runs(rows: list[Row]) -> list[tuple[Row, Row]]:

@@ -15,8 +15,8 @@ from xttir.refine.inputs import case_of
 from xttir.refine.pipeline import PassFailed
 from xttir.refine.stages import Stage
 from xttir.refine.world import Case
-from xttir.tools import progress, script
-from xttir.tools.collect import Collector, interruption, open_session
+from xttir.tools import script
+from xttir.tools.collect import watch
 from xttir.tools.validate import Settings, Validator, guarded_report, pass_failed
 from xttir.tools.validate_report import ValidateReport
 from xttir.tools.verify import problem
@@ -121,16 +121,7 @@ def validate_script(
             start = script.module_runner(words[1], words[2:])
         else:
             start = script.script_runner(words[0], words[1:])
-        report = run.report
-        session = open_session(settings.policy().with_checks("host"))
-        session.before = _Capture(run)
-        with session, progress.shown(bar):
-            collector = Collector(session, "validate")
-            script.run(start, report)
-            if report.interrupted:
-                report.interrupted = interruption(session)
-            ran = collector.take()
-        report.faults += ran.faults
-        report.unsupported += [p for p in ran.unsupported if p not in report.unsupported]
+        policy = settings.policy().with_checks("host")
+        watch(start, run.report, policy, _Capture(run), "validate", bar)
 
     return guarded_report(settings, work)

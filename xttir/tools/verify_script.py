@@ -19,8 +19,8 @@ import numpy as np
 from xttir.diagnostics import InputError, Location, Unsupported
 from xttir.frontends.launch_description import LaunchDescription, dump, to_dict
 from xttir.frontends.launch_description.write import text as as_text
-from xttir.tools import progress, script
-from xttir.tools.collect import Collector, interruption, open_session
+from xttir.tools import script
+from xttir.tools.collect import watch
 from xttir.tools.every_size import EverySizes
 from xttir.tools.static_report import StaticReport
 from xttir.tools.verify import Settings, Verifier, guarded, problem
@@ -123,19 +123,8 @@ def _run(
     sizes: EverySizes | None,
 ) -> list[Captured]:
     """Run the script; what ended it early goes into `report`."""
-    session = open_session(settings.policy().with_checks("host"))
     capture = Capture(report, sizes)
-    session.before = capture
-    with session, progress.shown(bar):
-        collector = Collector(session, "verify")
-        script.run(start, report)
-        if report.interrupted:
-            report.interrupted = interruption(session)
-        ran = collector.take()
-    report.faults += ran.faults
-    report.unsupported += [p for p in ran.unsupported if p not in report.unsupported]
-    for reason, n in ran.counts.not_done.items():
-        report.counts.skip(reason, n)
+    watch(start, report, settings.policy().with_checks("host"), capture, "verify", bar)
     return capture.found
 
 

@@ -29,6 +29,7 @@ from xttir.frontends.module_launch import (
     find_sizes,
     parameters,
 )
+from xttir.interp.launch import Launch
 from xttir.policy import RunPolicy
 from xttir.refine import inputs
 from xttir.refine.compare import compare
@@ -230,8 +231,8 @@ class MeaningChanges:
         return given_case(stage.module(), self.arguments)
 
 
-def given_case(module: ModuleOp, arguments: Arguments) -> Case:
-    """The inputs that the user asks for, as far as the module has parameters for them."""
+def _launch_of(module: ModuleOp, arguments: Arguments, policy: RunPolicy) -> Launch:
+    """A launch of `module` with the arguments that the user gives; the rest is made for it."""
     described = describe(
         module,
         arguments.of(module),
@@ -239,11 +240,16 @@ def given_case(module: ModuleOp, arguments: Arguments) -> Case:
         grid=arguments.grid,
         seed=arguments.seed,
     )
-    policy = replace(RunPolicy(), max_steps=MAX_STEPS, max_trips=MAX_STEPS)
     found = find_sizes(
         module, described.description, described.open, seed=arguments.seed, policy=policy
     )
-    launch = bind(module, found, seed=arguments.seed).launch
+    return bind(module, found, seed=arguments.seed).launch
+
+
+def given_case(module: ModuleOp, arguments: Arguments) -> Case:
+    """The inputs that the user asks for, as far as the module has parameters for them."""
+    policy = replace(RunPolicy(), max_steps=MAX_STEPS, max_trips=MAX_STEPS)
+    launch = _launch_of(module, arguments, policy)
     return replace(inputs.case_of(launch, "arguments given"), user=False)
 
 
@@ -318,19 +324,8 @@ class CheckFails:
         from xttir.interp.executor import run_launch
 
         module = parse_module(text)
-        arguments = self.arguments
-        described = describe(
-            module,
-            arguments.of(module),
-            function=arguments.function,
-            grid=arguments.grid,
-            seed=arguments.seed,
-        )
         policy = replace(self.policy, max_steps=MAX_STEPS, max_trips=MAX_STEPS)
-        found = find_sizes(
-            module, described.description, described.open, seed=arguments.seed, policy=policy
-        )
-        return run_launch(bind(module, found, seed=arguments.seed).launch, policy).faults
+        return run_launch(_launch_of(module, self.arguments, policy), policy).faults
 
 
 @dataclass
