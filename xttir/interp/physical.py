@@ -24,8 +24,7 @@ from xttir.dialects.layouts.encodings import (
     TensorMemoryScalesEncodingAttr,
 )
 from xttir.dialects.layouts.to_linear import (
-    allocation_offsets,
-    buffer_elements,
+    allocation_elements,
     shared_offsets,
     tensor_memory_places,
 )
@@ -70,9 +69,7 @@ def bytes_of_memory(ty: Attribute) -> int:
     size = numpy_dtype(ty.element_type).itemsize
     if in_tensor_memory(ty):
         return ROWS * ROW_BYTES
-    shape = ty.get_alloc_shape()
-    last = int(allocation_offsets(ty.encoding, shape).max(initial=0)) + 1
-    return max(last, buffer_elements(ty.encoding, shape)) * size
+    return allocation_elements(ty.encoding, ty.get_alloc_shape()) * size
 
 
 @lru_cache(maxsize=1024)
