@@ -19,6 +19,7 @@ from xttir.analyses.sizes.terms import (
     equal,
     floor_div,
     least,
+    leaves,
     less,
     modulo,
     most,
@@ -97,6 +98,24 @@ def test_terms_have_the_value_of_their_expression(made, values) -> None:
 def test_conditions_hold_where_their_expression_does(made, values) -> None:
     condition, holds = made
     assert substitute(condition, values) == holds(values)
+
+
+def test_terms_with_much_in_common_cost_what_they_hold() -> None:
+    """A chain of choices has exponentially many paths, made twice over and compared."""
+
+    def chain() -> Term:
+        term = term_of(SYMBOLS[0])
+        for k in range(300):
+            term = choose(at_most(term, k), term + 1, term * 2 - k)
+        return term
+
+    one, two = chain(), chain()
+    assert one is two
+    assert leaves(one) == {SYMBOLS[0]}
+    other = Symbol("c", -5, 9)
+    moved = rename(one, lambda atom: other if atom == SYMBOLS[0] else None, {})
+    assert leaves(moved) == {other}
+    assert number_of(one, {SYMBOLS[0]: 3}) == number_of(moved, {other: 3})
 
 
 @given(expressions(), VALUES, VALUES)

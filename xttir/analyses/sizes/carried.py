@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.dialects.builtin import IndexType, IntegerType
 from xdsl.ir import Block, Operation, SSAValue
 
-from xttir.analyses.sizes.terms import Opaque, Symbol, Term, Unknown, mentions, term_of
+from xttir.analyses.sizes.terms import Leaf, Opaque, Symbol, Term, Unknown, leaves, term_of
 from xttir.analyses.sizes.tiles import (
     Address,
     Element,
@@ -106,7 +106,7 @@ def classify(
     def grow(i: Index) -> Element:
         element, obligations = yielded.with_obligations(i)
         for obligation in obligations:
-            if not mentions(obligation.term, _is_mark):
+            if not any(map(_is_mark, leaves(obligation.term))):
                 oblige(obligation)
         return _difference(mark.at(i), element)
 
@@ -114,7 +114,7 @@ def classify(
     return Carried(owner, op, init, _advanced(op, arg, init, growth, k), growth, why)
 
 
-def _is_mark(atom: Any) -> bool:
+def _is_mark(atom: Leaf) -> bool:
     return isinstance(atom, Opaque | Unknown) and atom.key[0] == "carried"
 
 
@@ -145,11 +145,10 @@ def _difference(before: Element, now: Element) -> Term | None:
 def _varies(step: Term, loop: Operation, k: Term) -> bool:
     """Whether a step may differ from iteration to iteration of `loop`."""
     counter = next(iter(k.atoms()))
-
-    def wanted(atom: Any) -> bool:
-        return atom == counter or (not isinstance(atom, Symbol) and _made_in(atom.key, loop))
-
-    return mentions(step, wanted)
+    return any(
+        leaf == counter or (not isinstance(leaf, Symbol) and _made_in(leaf.key, loop))
+        for leaf in leaves(step)
+    )
 
 
 def _made_in(key: tuple[object, ...], loop: Operation) -> bool:

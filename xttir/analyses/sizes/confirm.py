@@ -17,8 +17,16 @@ import numpy as np
 
 from xttir.analyses.sizes.contract import Contract, TensorFacts
 from xttir.analyses.sizes.questions import Question
-from xttir.analyses.sizes.solver import Answer, Budget, Fact, decide, decide_for, number_of
-from xttir.analyses.sizes.terms import Cond, Symbol, Term, at_most, condition_mentions, term_of
+from xttir.analyses.sizes.solver import (
+    Answer,
+    Budget,
+    Fact,
+    decide,
+    decide_for,
+    number_of,
+    shared_symbols,
+)
+from xttir.analyses.sizes.terms import Cond, Symbol, Term, at_most, term_of
 from xttir.diagnostics import Fault, Kind, Unsupported, XttirError
 from xttir.dialects.locations import location_of
 from xttir.interp.launch import (
@@ -63,7 +71,8 @@ def confirm(
         return None
     # First the launch itself; others only if the launch says what determines their numbers.
     answers = iter([decide_for(question.bad, facts, contract.values, min(2.0, budget.left()))])
-    if contract.certain and not _symbols(question, facts) & contract.guessed:
+    spoken = shared_symbols((*question.bad, *(f.condition for f in facts)))
+    if contract.certain and not spoken & contract.guessed:
         answers = chain(answers, _others(contract, question, facts, budget))
     for answer in answers:
         if answer.model is not None:
@@ -83,20 +92,6 @@ def _others(
             limits = [at_most(term_of(s), scale) for s in contract.values]
         if budget.left() > 0:
             yield decide((*question.bad, *limits), facts, budget, contract.values, 1.0)
-
-
-def _symbols(question: Question, facts: Sequence[Fact]) -> set[Symbol]:
-    """The symbols of all programs that a question and what is known of it speak of."""
-    found: set[Symbol] = set()
-
-    def note(atom: Any) -> bool:
-        if isinstance(atom, Symbol) and atom.shared:
-            found.add(atom)
-        return False
-
-    for c in (*question.bad, *(f.condition for f in facts)):
-        condition_mentions(c, note)
-    return found
 
 
 def _run(

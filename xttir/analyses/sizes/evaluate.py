@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
@@ -226,7 +226,7 @@ class Evaluator:
             for result, value in zip(op.results, results, strict=True):
                 self.env[result] = value
             return
-        if op.regions or not (op.name in HARMLESS or is_side_effect_free(op)):
+        if op.regions or not _harmless(op):
             raise Unsupported(f"every size of a kernel with {op.name}", location_of(op))
         self._results(op)
 
@@ -496,6 +496,13 @@ class Evaluator:
                 frozenset(), frozenset(found),
             )
         )  # fmt: skip
+
+
+def _harmless(op: Operation) -> bool:
+    """Whether `op` is known to touch no global memory."""
+    pure = op.properties.get("pure")
+    says = isinstance(pure, IntegerAttr) and pure.value.data != 0
+    return says or op.name in HARMLESS or is_side_effect_free(op)
 
 
 def choose_element(condition: Cond, a: Element, b: Element) -> Element:

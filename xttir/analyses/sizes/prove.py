@@ -91,6 +91,7 @@ def _prove(contract: Contract, seconds: float) -> EverySize:
             result.faults += [_fault(f, witness) for f in witness.faults]
         else:
             result.open.append(_open(finding, waits))
+    result.open = list(dict.fromkeys(result.open))
     result.faults = list({f.key: f for f in result.faults}.values())
     if result.faults:
         result.verdict = Verdict.FAULT

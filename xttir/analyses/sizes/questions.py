@@ -18,16 +18,16 @@ from xttir.analyses.sizes.solver import Answer, Budget, Fact, glance, reason
 from xttir.analyses.sizes.terms import (
     Atom,
     Cond,
+    Leaf,
     Opaque,
     Symbol,
     Term,
-    Unknown,
     at_most,
-    condition_mentions,
+    condition_leaves,
     either,
     equal,
+    leaves,
     less,
-    mentions,
     negation,
     rename,
     rename_condition,
@@ -247,48 +247,25 @@ def relevant(conditions: tuple[Cond, ...], facts: list[Fact]) -> list[Fact]:
 
 
 def _symbols(condition: Cond) -> set[str]:
-    names: set[str] = set()
-
-    def note(atom: Any) -> bool:
-        if isinstance(atom, Symbol):
-            names.add(atom.name)
-        return False
-
-    condition_mentions(condition, note)
-    return names
+    return {a.name for a in condition_leaves(condition) if isinstance(a, Symbol)}
 
 
 def loaded(conditions: tuple[Cond, ...], loads: dict[tuple[object, ...], str]) -> dict[Opaque, str]:
     """The opaque values among `conditions` that were loaded, with the tensor they come from."""
     out: dict[Opaque, str] = {}
-
-    def note(atom: Any) -> bool:
+    for atom in frozenset[Leaf]().union(*map(condition_leaves, conditions)):
         if isinstance(atom, Opaque):
             key = atom.key
             while key and key[-1] == "'":
                 key = key[:-1]
-            found = loads.get(key)
-            if found is not None:
-                out[atom] = found
-        return False
-
-    for c in conditions:
-        condition_mentions(c, note)
+            if key in loads:
+                out[atom] = loads[key]
     return out
 
 
 def _why(question: Question, answer: Answer) -> str:
     if answer.why:
         return answer.why
-    opaque: list[str] = []
-
-    def note(atom: Any) -> bool:
-        if isinstance(atom, Opaque | Unknown) and atom.why not in opaque:
-            opaque.append(atom.why)
-        return False
-
-    for access in question.accesses:
-        mentions(access.offset, note)
-    if opaque:
-        return "the address depends on " + ", ".join(opaque)
-    return ""
+    found = frozenset[Leaf]().union(*(leaves(a.offset) for a in question.accesses))
+    opaque = sorted({a.why for a in found if not isinstance(a, Symbol)})
+    return "the address depends on " + ", ".join(opaque) if opaque else ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any
@@ -24,6 +24,8 @@ from xttir.analyses.sizes.terms import (
     Atom,
     Choice,
     Cond,
+    Leaf,
+    Mark,
     Monomial,
     Not,
     Opaque,
@@ -36,9 +38,10 @@ from xttir.analyses.sizes.terms import (
     as_term,
     at_most,
     bounds_of,
-    condition_mentions,
-    mentions,
+    condition_leaves,
+    leaves,
     order,
+    rename,
     rename_condition,
     term_of,
 )
@@ -242,17 +245,9 @@ def _without(monomial: Monomial, factor: Atom) -> Monomial:
     return tuple(rest)
 
 
-_SHARED: dict[Atom, bool] = {}
-
-
 def _shared(atom: Atom) -> bool:
     """Whether an atom is the same for all programs."""
-    found = _SHARED.get(atom)
-    if found is None:
-        found = _SHARED[atom] = not mentions(
-            term_of(atom), lambda a: not (isinstance(a, Symbol) and a.shared)
-        )
-    return found
+    return all(isinstance(a, Symbol) and a.shared for a in leaves(term_of(atom)))
 
 
 def _factor(rest: dict[Monomial, int]) -> Atom:
@@ -320,11 +315,7 @@ def decide_for(
 ) -> Answer:
     """The same with numbers for symbols, which leaves next to no products."""
     seen: dict[object, object] = {}
-
-    def mark(atom: Any) -> Any:
-        number = values.get(atom) if isinstance(atom, Symbol) else None
-        return None if number is None else as_term(number)
-
+    mark = _placing(values)
     placed = [rename_condition(c, mark, seen) for c in conditions]
     if any(c is False for c in placed):
         return Answer(False, why="not for these sizes")
@@ -336,17 +327,15 @@ def decide_for(
     return answer
 
 
+def shared_symbols(conditions: Iterable[Cond]) -> set[Symbol]:
+    """The symbols in `conditions` that all programs share."""
+    found = frozenset[Leaf]().union(*map(condition_leaves, conditions))
+    return {a for a in found if isinstance(a, Symbol) and a.shared}
+
+
 def small(conditions: Sequence[Cond], facts: Sequence[Fact], limit: int = SMALL) -> list[Cond]:
     """That everything all programs share is small."""
-    shared: set[Symbol] = set()
-
-    def note(atom: Any) -> bool:
-        if isinstance(atom, Symbol) and atom.shared:
-            shared.add(atom)
-        return False
-
-    for c in (*conditions, *(f.condition for f in facts)):
-        condition_mentions(c, note)
+    shared = shared_symbols((*conditions, *(f.condition for f in facts)))
     return [at_most(term_of(s), limit) for s in shared]
 
 
@@ -458,53 +447,21 @@ def _comparisons(
     return out
 
 
-def substitute(condition: Cond, values: dict[Symbol, int]) -> Cond:
+def _placing(values: Mapping[Symbol, int]) -> Mark:
+    """For `rename`: numbers for symbols."""
+
+    def mark(atom: Symbol | Opaque) -> Term | None:
+        number = values.get(atom) if isinstance(atom, Symbol) else None
+        return None if number is None else as_term(number)
+
+    return mark
+
+
+def substitute(condition: Cond, values: Mapping[Symbol, int]) -> Cond:
     """A condition with numbers for symbols."""
-    if isinstance(condition, bool):
-        return condition
-    if isinstance(condition, AtMost):
-        number = number_of(condition.term, values)
-        return condition if number is None else number <= 0
-    if isinstance(condition, Zero):
-        number = number_of(condition.term, values)
-        return condition if number is None else number == 0
-    if isinstance(condition, Not):
-        inner = substitute(condition.inner, values)
-        return not inner if isinstance(inner, bool) else condition
-    if isinstance(condition, And):
-        parts = [substitute(p, values) for p in condition.parts]
-        if any(p is False for p in parts):
-            return False
-        return True if all(p is True for p in parts) else condition
-    return condition
+    return rename_condition(condition, _placing(values), {})
 
 
-def number_of(value: Term, values: dict[Symbol, int]) -> int | None:
-    """A term with numbers for symbols; None if it has something else in it."""
-    total = 0
-    for monomial, c in value.parts.items():
-        product = c
-        for atom in monomial:
-            number = _atom_number(atom, values)
-            if number is None:
-                return None
-            product *= number
-        total += product
-    return total
-
-
-def _atom_number(atom: Atom, values: dict[Symbol, int]) -> int | None:
-    if isinstance(atom, Symbol):
-        return values.get(atom)
-    if isinstance(atom, Opaque):
-        return None
-    if isinstance(atom, Quotient):
-        a, b = number_of(atom.a, values), number_of(atom.b, values)
-        return None if a is None or not b else a // b
-    if isinstance(atom, Remainder):
-        a, b = number_of(atom.a, values), number_of(atom.b, values)
-        return None if a is None or not b else a % b
-    chosen = substitute(atom.condition, values)
-    if not isinstance(chosen, bool):
-        return None
-    return number_of(atom.a if chosen else atom.b, values)
+def number_of(value: Term, values: Mapping[Symbol, int]) -> int | None:
+    """A term with numbers for symbols; None if that leaves something else in it."""
+    return rename(value, _placing(values), {}).constant

@@ -2,8 +2,9 @@
 
 A `Term` is a polynomial with integer coefficients over atoms: symbols, floor divisions, choices and
 opaque values. It is a mathematical integer; that machine integers do not wrap is asked separately
-(`evaluate.Obligation`). Terms and atoms are interned, so equality is identity of keys. Constant
-bounds of atoms decide many conditions at once, and make `//` and `%` simple where signs are known.
+(`tiles.Obligation`). What is made of equal parts is one object: terms are graphs with much in
+common, and neither equality nor a walk may follow every path through them. Constant bounds of atoms
+decide many conditions at once, and make `//` and `%` simple where signs are known.
 """
 
 from __future__ import annotations
@@ -11,6 +12,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, Self
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+_made: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
+_terms: WeakValueDictionary[frozenset[Any], Term] = WeakValueDictionary()
+
+
+class Interned:
+    """Equal parts make one object, so that equality is identity."""
+
+    def __new__(cls, *parts: object) -> Self:
+        key = (cls, *parts)
+        found = _made.get(key)
+        if found is None:
+            found = _made[key] = super().__new__(cls)
+        return found
+
 
 Bound = int | None
 
@@ -48,24 +66,24 @@ class Opaque:
         return hash(self.key)
 
 
-@dataclass(frozen=True)
-class Quotient:
+@dataclass(frozen=True, eq=False)
+class Quotient(Interned):
     """floor(a / b) for b >= 1."""
 
     a: Term
     b: Term
 
 
-@dataclass(frozen=True)
-class Remainder:
+@dataclass(frozen=True, eq=False)
+class Remainder(Interned):
     """a - b * floor(a / b) for b >= 1: at least 0 and less than `b`."""
 
     a: Term
     b: Term
 
 
-@dataclass(frozen=True)
-class Choice:
+@dataclass(frozen=True, eq=False)
+class Choice(Interned):
     """`a` where `condition` holds, otherwise `b`."""
 
     condition: Cond
@@ -80,19 +98,18 @@ Monomial = tuple[Atom, ...]
 class Term:
     """A polynomial: `parts` maps monomials (atoms in order) to coefficients that are not 0."""
 
-    __slots__ = ("_bounds", "_hash", "_key", "parts")
+    __slots__ = ("__weakref__", "_bounds", "_leaves", "parts")
+    parts: dict[Monomial, int]
+    _bounds: tuple[Bound, Bound] | None
+    _leaves: frozenset[Leaf] | None
 
-    def __init__(self, parts: dict[Monomial, int]):
-        self.parts = parts
-        self._key = frozenset(parts.items())
-        self._hash = hash(self._key)
-        self._bounds: tuple[Bound, Bound] | None = None
-
-    def __hash__(self) -> int:
-        return self._hash
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Term) and self._key == other._key
+    def __new__(cls, parts: dict[Monomial, int]) -> Self:
+        key = frozenset(parts.items())
+        found = _terms.get(key)
+        if found is None:
+            found = _terms[key] = super().__new__(cls)
+            found.parts, found._bounds, found._leaves = parts, None, None
+        return found  # pyright: ignore[reportReturnType]
 
     @property
     def constant(self) -> int | None:
@@ -161,7 +178,7 @@ def term_of(atom: Atom) -> Term:
     return Term({(atom,): 1})
 
 
-_ranks: dict[Atom, int] = {}
+_ranks: WeakKeyDictionary[Atom, int] = WeakKeyDictionary()
 
 
 def order(atom: Atom) -> int:
@@ -238,15 +255,15 @@ def bounds_of(atom: Atom) -> tuple[Bound, Bound]:
 # Conditions.
 
 
-@dataclass(frozen=True)
-class AtMost:
+@dataclass(frozen=True, eq=False)
+class AtMost(Interned):
     """term <= 0"""
 
     term: Term
 
 
-@dataclass(frozen=True)
-class Zero:
+@dataclass(frozen=True, eq=False)
+class Zero(Interned):
     """term == 0"""
 
     term: Term
@@ -260,17 +277,18 @@ class Unknown:
     why: str = ""
 
 
-@dataclass(frozen=True)
-class Not:
+@dataclass(frozen=True, eq=False)
+class Not(Interned):
     inner: Cond
 
 
-@dataclass(frozen=True)
-class And:
+@dataclass(frozen=True, eq=False)
+class And(Interned):
     parts: frozenset[Cond]
 
 
 Cond = bool | AtMost | Zero | Unknown | Not | And
+Leaf = Symbol | Opaque | Unknown
 
 
 def at_most(a: Term | int, b: Term | int) -> Cond:
@@ -346,6 +364,8 @@ def most(a: Term, b: Term) -> Term:
 def floor_div(a: Term, b: Term) -> Term:
     """floor(a / b); `b` must be at least 1."""
     x, y = a.constant, b.constant
+    if y is not None and y < 1:
+        return term_of(Quotient(a, b))
     if y == 1:
         return a
     if y is not None:
@@ -373,6 +393,8 @@ def floor_div(a: Term, b: Term) -> Term:
 def modulo(a: Term, b: Term) -> Term:
     """a - b * floor(a / b): at least 0 and less than `b`, which must be at least 1."""
     x, y = a.constant, b.constant
+    if y is not None and y < 1:
+        return term_of(Remainder(a, b))
     if y is not None:
         if x is not None:
             return as_term(x % y)
@@ -447,32 +469,33 @@ def rename_condition(c: Cond, mark: Mark, seen: dict[object, object]) -> Cond:
     return result
 
 
-def mentions(value: Term, wanted: Callable[[Atom | Unknown], bool]) -> bool:
-    """Whether `value` has a symbol, an opaque value or an unknown condition that is `wanted`."""
-    for atom in value.atoms():
-        if isinstance(atom, Symbol | Opaque):
-            if wanted(atom):
-                return True
-        elif (
-            mentions(atom.a, wanted)
-            or mentions(atom.b, wanted)
-            or (isinstance(atom, Choice) and condition_mentions(atom.condition, wanted))
-        ):
-            return True
-    return False
+def leaves(value: Term) -> frozenset[Leaf]:
+    """The symbols, opaque values and unknown conditions in `value`, however deep."""
+    if value._leaves is None:
+        found: set[Leaf] = set()
+        for atom in value.atoms():
+            if isinstance(atom, Symbol | Opaque):
+                found.add(atom)
+                continue
+            found |= leaves(atom.a) | leaves(atom.b)
+            if isinstance(atom, Choice):
+                found |= condition_leaves(atom.condition)
+        value._leaves = frozenset(found)
+    return value._leaves
 
 
-def condition_mentions(c: Cond, wanted: Callable[[Atom | Unknown], bool]) -> bool:
-    """The same for a condition."""
+@lru_cache(1 << 16)
+def condition_leaves(c: Cond) -> frozenset[Leaf]:
+    """The same of a condition."""
     if isinstance(c, bool):
-        return False
+        return frozenset()
     if isinstance(c, Unknown):
-        return wanted(c)
+        return frozenset((c,))
     if isinstance(c, AtMost | Zero):
-        return mentions(c.term, wanted)
+        return leaves(c.term)
     if isinstance(c, Not):
-        return condition_mentions(c.inner, wanted)
-    return any(condition_mentions(p, wanted) for p in c.parts)
+        return condition_leaves(c.inner)
+    return frozenset().union(*(condition_leaves(p) for p in c.parts))
 
 
 def text_of(value: Term) -> str:
