@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.dialects.builtin import AnyFloat, IntegerType, NoneAttr, TensorType
+from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Attribute
 
 from xttir.analyses.layout_checks.finding import Finding, element
@@ -27,18 +27,13 @@ from xttir.dialects.layouts.to_linear import (
     linear_layout,
     memory_shape,
 )
-from xttir.dialects.tt.types import PointerType, TensorDescType
+from xttir.dialects.tt.types import PointerType, TensorDescType, bit_width
 from xttir.dialects.ttg.types import MemDescType
 
 
 def bits_of_element(type_: Attribute) -> int:
     """The width of an element in memory."""
-    if isinstance(type_, IntegerType):
-        return type_.width.data
-    if isinstance(type_, PointerType):
-        return 64
-    assert isinstance(type_, AnyFloat), type_
-    return type_.bitwidth
+    return 64 if isinstance(type_, PointerType) else bit_width(type_)
 
 
 def covers(type_: MemDescType) -> Finding | None:
