@@ -59,3 +59,23 @@ def test_words_that_cannot_be_read_are_an_input_error(tmp_path: Path) -> None:
     code, report = verify(tmp_path, SCRIPT.format(unit="BLOCK"), "--assume", "n >=")
     assert code == 2
     assert "n >=" in report["input_error"]["what"]
+
+
+CHUNKS = """
+import torch, triton, triton.language as tl
+
+@triton.jit
+def starts(h, T, B: tl.constexpr):
+    for c in range(tl.cdiv(T, B)):
+        tl.store(h + c, c)
+
+h = torch.empty(2, dtype=torch.int32, device="cuda")
+starts[(1,)](h, 70, B=64)
+"""
+
+
+def test_a_size_that_depends_on_an_argument_unseen_refutes_nothing(tmp_path: Path) -> None:
+    """`h` has cdiv(T, 64) elements, which the launch shows as 2 alone."""
+    code, report = verify(tmp_path, CHUNKS)
+    assert not report["faults"]
+    assert code in (0, 3)

@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, ModuleOp, StringAttr
 
-from xttir.analyses.sizes.contract import GENERAL, INT32_MAX, Contract, TensorFacts
+from xttir.analyses.sizes.contract import (
+    GENERAL,
+    INT32_MAX,
+    Contract,
+    TensorFacts,
+    axes_used,
+)
 from xttir.analyses.sizes.terms import (
     Cond,
     Symbol,
@@ -325,15 +331,6 @@ def _values_of(node: ast.AST) -> str:
             return name
         case _:
             return ""
-
-
-def axes_used(function: tt.FuncOp) -> set[int]:
-    """The axes of the grid that a kernel (or one that it may call) asks about."""
-    module = function.parent_op()
-    ops = (module or function).walk()
-    return {
-        op.axis.value.data for op in ops if isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp)
-    }
 
 
 def _parameter_names(function: tt.FuncOp) -> list[str]:

@@ -84,7 +84,7 @@ class Contract:
     values: dict[Symbol, int] = field(default_factory=dict)
     measured: bool = False
     certain: bool = True
-    """Whether only one reading of the grid explains its numbers."""
+    """Whether the arguments explain every size and the grid, the latter in one way only."""
     others: list[Contract] = field(default_factory=list)
     guessed: set[Symbol] = field(default_factory=set)
     text: list[str] = field(default_factory=list)
@@ -193,8 +193,7 @@ class _FromLaunch:
         """The size of a tensor: the argument that equals it, else a constant, else a symbol."""
         c = self.contract
         if value <= 1:
-            c.text.append(f"{name} == {value}")
-            return as_term(value)
+            return self._fixed(name, value, "")
         same = [n for n, (v, _) in self.numbers.items() if v == value and not _is_stride(n)]
         if same:
             term = c.scalars.get(same[0])
@@ -205,8 +204,7 @@ class _FromLaunch:
             return term
         constants = [n for n, v in self._constants() if v == value]
         if constants:
-            c.text.append(f"{name} == {value} ({constants[0]})")
-            return as_term(value)
+            return self._fixed(name, value, f" ({constants[0]})")
         symbol = self._symbol(name, value, INT32_MAX)
         c.guessed.add(symbol)
         if value <= FEW and value not in self.launch.grid:
@@ -277,7 +275,13 @@ class _FromLaunch:
             self._unify(same[1:], term, same[0])
             c.text.append(f"{name}.stride({axis}) == {same[0]}")
             return term
-        c.text.append(f"{name}.stride({axis}) == {value}")
+        return self._fixed(f"{name}.stride({axis})", value, "")
+
+    def _fixed(self, name: str, value: int, why: str) -> Term:
+        """A number that no argument gives: it may depend on one in a way that the launch does not
+        show, so that only the launch itself can refute."""
+        self.contract.certain = False
+        self.contract.text.append(f"{name} == {value}{why}")
         return as_term(value)
 
     def _constants(self) -> Iterator[tuple[str, int]]:
@@ -289,12 +293,12 @@ class _FromLaunch:
         """What explains the numbers of the grid; any number where nothing does."""
         c = self.contract
         terms: list[Term] = []
+        asked = axes_used(self.function)
         for axis, value in enumerate(self.launch.grid):
-            if value == 1:
-                c.text.append(f"grid[{axis}] == 1")
-                terms.append(as_term(1))
+            explained = self._explanation(value) if value > 1 else None
+            if explained is None and axis in asked:
+                terms.append(self._fixed(f"grid[{axis}]", value, ""))
                 continue
-            explained = self._explanation(value)
             if explained is None:
                 c.text.append(f"grid[{axis}] == {value}")
                 terms.append(as_term(value))
@@ -449,6 +453,15 @@ def _products(
             term = term * p[1]
         out.append((-score, " * ".join(p[0] for p in parts), term))
     return [(name, term) for _, name, term in sorted(out, key=lambda e: e[0])]
+
+
+def axes_used(function: tt.FuncOp) -> set[int]:
+    """The axes of the grid that a kernel (or one that it may call) asks about."""
+    module = function.parent_op()
+    ops = (module or function).walk()
+    return {
+        op.axis.value.data for op in ops if isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp)
+    }
 
 
 def _is_stride(name: str) -> bool:
