@@ -12,7 +12,7 @@ from xttir.analyses.events import Access, AsyncOp, Event
 from xttir.diagnostics import Fault, Kind, Policy, Unsupported
 from xttir.interp.ptx import scalar
 from xttir.interp.ptx.instruction import UNKNOWN, Imm, Ins, Mem, Operand, Reg, Sink, Symbol, Vec
-from xttir.interp.ptx.memory import shared_place
+from xttir.interp.ptx.regions import shared_place
 from xttir.interp.ptx.scalar import GROUP
 from xttir.interp.ptx.step import Task
 from xttir.interp.ptx.values import Partial, Pending, chain, either, partial, take, widen_rows

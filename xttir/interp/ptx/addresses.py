@@ -9,7 +9,7 @@ from xttir.diagnostics import Kind
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.geometry import SHARED_BITS
 from xttir.interp.ptx.instruction import UNKNOWN, Symbol, meaning
-from xttir.interp.ptx.memory import (
+from xttir.interp.ptx.regions import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
     PARAM_WINDOW,

@@ -18,7 +18,7 @@ from xttir.analyses import events as ev
 from xttir.analyses.events import Proxy, Scope, Sem, Space
 
 if TYPE_CHECKING:
-    from xttir.interp.ptx.memory import Region
+    from xttir.interp.ptx.regions import Region
 
 _RELEASES = frozenset({Sem.RELEASE, Sem.ACQ_REL, Sem.SC})
 _ACQUIRES = frozenset({Sem.ACQUIRE, Sem.ACQ_REL, Sem.SC})

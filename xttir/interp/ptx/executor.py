@@ -7,43 +7,35 @@ that waits never holds up another. A schedule that interleaves warps instead is 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from xttir.analyses.events import (
-    AsyncOp,
     Blocked,
-    ByBytes,
-    Event,
     Exit,
 )
-from xttir.diagnostics import Fault, Kind, Location, Policy, Unsupported
+from xttir.diagnostics import Kind, Location, Unsupported
 from xttir.frontends.launch_description import LaunchDescription
 from xttir.interp.ptx import converge, unknown
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.barriers import Barriers
 from xttir.interp.ptx.code import Block, Do, Run
 from xttir.interp.ptx.delays import Delays
+from xttir.interp.ptx.effects import Effects
 from xttir.interp.ptx.forget import without
 from xttir.interp.ptx.geometry import Geometry
 from xttir.interp.ptx.group import Group, merge
 from xttir.interp.ptx.instruction import UNKNOWN, Ins
 from xttir.interp.ptx.launch_setup import Contents, lay_out
 from xttir.interp.ptx.leaving import Origins
-from xttir.interp.ptx.memory import (
-    LaunchMemory,
-)
-from xttir.interp.ptx.names import Names, ranges
+from xttir.interp.ptx.memory import LaunchMemory
 from xttir.interp.ptx.plan import Plan
 from xttir.interp.ptx.scalar import defined_slots
 from xttir.interp.ptx.schedules import Merged, Schedule
-from xttir.interp.ptx.step import Task
-from xttir.interp.ptx.values import Pending, chain, settle
+from xttir.interp.ptx.values import Pending
 
-OUTLIVES = frozenset({"cp.async"})
-"""Engines whose operations may be under way when their block ends."""
 MAX_STEPS = 500_000
 """Instructions with an effect that groups of threads execute in a trace, and blocks of code they
 leave; more takes minutes, or never ends."""
@@ -55,7 +47,7 @@ BATCH_LANES = 1 << 16
 """Blocks are started in batches of whole clusters with about this many threads."""
 
 
-class Executor(Names):
+class Executor(Effects):
     """One execution of a launch."""
 
     def __init__(
@@ -67,6 +59,7 @@ class Executor(Names):
         most_steps: int = 0,
     ):
         """`most_steps`: after how many a run counts as endless, 0: `MAX_STEPS` or `RUN_STEPS`."""
+        super().__init__()
         self.plan = plan
         self.launch = launch
         self.arch = launch.capability
@@ -92,9 +85,6 @@ class Executor(Names):
         self.barriers = Barriers(self)
         self.origins = Origins(self)
         self.state: dict[str, Any] = {}
-        self.events: list[Event | None] = []
-        self.next_event = 0
-        self.faults: dict[Any, Fault] = {}
         self.assumptions: dict[str, None] = {}
         self.alive = self.barriers.alive
         self.exits = 0
@@ -106,11 +96,6 @@ class Executor(Names):
             self.memory.delays = Delays(lanes, self.threads_per_cta, ranks, shared)
         self.waiting: dict[Any, Group] = {}
         self.gathering: dict[Any, Group] = {}
-        self.tasks: list[tuple[Task, ActualStep]] = []
-        self.counted: dict[int, np.ndarray] = {}
-        """Bytes of operations in flight that were counted before they landed, by task."""
-        self.already: np.ndarray | None = None
-        """Those of the operation that is being performed."""
         self.blocked: list[Blocked] = []
         self.next_cluster = 0
         self.steps = 0
@@ -329,10 +314,6 @@ class Executor(Names):
             return self.versions[""] + self.memory.version
         return self.versions[kind]
 
-    def bump(self, kind: str) -> None:
-        self.versions[kind] += 1
-        self.versions[""] += 1
-
     def park(self, group: Group, version: int | None = None) -> None:
         """The group waits where it stands, for `group.waits_for`."""
         group.version = self.progress(group.waits_for) if version is None else version
@@ -508,151 +489,6 @@ class Executor(Names):
                 if isinstance(item, Do) and item.wait == "spin":
                     return item.ins.index
         return block.ending.index
-
-    # Effects --------------------------------------------------------------------------------------
-
-    def emit(self, event: Event) -> int:
-        index = self.next_event
-        self.next_event += 1
-        if self.tracing:
-            self.events.append(event)
-        else:
-            self.schedule.happened(event)
-            if self.memory.delays is not None:
-                self.memory.delays.happened(event)
-        return index
-
-    def submit(self, task: Task, step: ActualStep) -> None:
-        if self.tracing or self.schedule.submitted(task):
-            self.perform(task, step)
-        else:
-            self.tasks.append((task, step))
-            if self.memory.delays is not None:
-                self.memory.delays.issued[id(task)] = self.memory.delays.clock
-            self.schedule.in_flight(task, step)
-
-    def count_early(self, task: Task, step: ActualStep) -> None:
-        """Count half of the bytes of a copy on its barriers before any of them is there: hardware
-        counts pieces of 16 bytes in any order, so a phase must not end on part of the bytes."""
-        done = task.event.completion if isinstance(task.event, AsyncOp) else None
-        if not isinstance(done, ByBytes) or id(task) in self.counted:
-            return
-        part = np.asarray(done.bytes) // 32 * 16
-        self.counted[id(task)] = part
-        if part.any():
-            self.barriers.complete_tx(step, done.address, done.cta, part)
-
-    def perform(self, task: Task, step: ActualStep | None = None) -> None:
-        """Perform an operation, and before it what it comes after."""
-        if task.done:
-            return
-        task.done = True
-        for before in task.after:
-            if not before.done:
-                self.perform(before)
-        if step is None:
-            step = next((s for t, s in self.tasks if t is task), None)
-        if step is not None:
-            self.tasks = [pair for pair in self.tasks if pair[0] is not task]
-            report, lanes = self.memory.report, self.memory.lanes
-            self.memory.report, self.memory.lanes = step.report, step.lanes
-            self.already = self.counted.pop(id(task), None)
-            self.memory.outlives = getattr(task.event, "engine", "") in OUTLIVES
-            delays = self.memory.delays
-            if delays is not None:
-                delays.until = delays.issued.pop(id(task), delays.clock)
-            task.perform()
-            self.already, self.memory.outlives = None, False
-            self.memory.report, self.memory.lanes = report, lanes
-        else:
-            task.perform()
-        self.bump("")
-
-    def finish(self, group: Group, tasks: Iterable[Task]) -> None:
-        mine = {id(task) for task in tasks}
-        if not mine:
-            return
-        for task in tasks:
-            self.perform(task)
-        env, fenced = group.env, group.fenced
-        for slot, value in env.items():
-            if value.__class__ is Pending:
-                settled = env[slot] = settle(value, mine)
-                if settled is not value and slot in fenced:
-                    fenced[slot] = settled
-        if group.held:
-            group.held = {s: t for s, t in group.held.items() if id(t) not in mine}
-
-    def used_early(self, group: Group, value: Pending, ins: Ins) -> Any:
-        """A register is used while an operation is still going to write it."""
-        links = chain(value)
-        event = links[0].task.event
-        engine = getattr(event, "engine", "asynchronous operation")
-        self.fault(
-            Kind.RACE,
-            f"a register that {engine} writes is used before it was waited for",
-            ins,
-            group.lanes,
-            value.policy,
-            other=event.ins,
-            other_role=f"{engine} writes it",
-        )
-        for link in links:
-            self.perform(link.task)
-        return value.value()
-
-    def overwritten(self, group: Group, slot: int, ins: Ins) -> None:
-        """A register is written while an operation still reads it."""
-        event = group.held.pop(slot).event
-        engine = getattr(event, "engine", "asynchronous operation")
-        self.fault(
-            Kind.RACE,
-            f"a register that {engine} reads is written before it was waited for",
-            ins,
-            group.lanes,
-            other=event.ins,
-            other_role=f"{engine} reads it",
-        )
-
-    def fault(
-        self,
-        kind: Kind,
-        message: str,
-        ins: Ins | int,
-        lanes: np.ndarray,
-        policy: Policy = Policy.ANY,
-        other: int = -1,
-        other_role: str = "",
-        **more: Any,
-    ) -> Fault:
-        index = ins if isinstance(ins, int) else ins.index
-        key = (kind, policy, index if other < 0 else -1, other)
-        known = self.faults.get(key)
-        if known is not None:
-            return known
-        places = self.plan.sources[index].locations
-        if other >= 0:
-            theirs = self.plan.sources[other].locations
-            places += tuple(p.with_role(other_role) for p in theirs)
-        witness = {"lanes": ranges(lanes), **more.pop("witness", {})}
-        found = Fault(
-            kind,
-            message,
-            kernel=self.plan.name,
-            locations=places,
-            policy=policy,
-            notes=(self.who(lanes), *more.pop("notes", ())),
-            witness=witness,
-            **more,
-        )
-        self.faults[key] = found
-        return found
-
-    def _place(self, index: int) -> Any:
-        if index < 0:
-            return None
-        places = self.plan.sources[index].locations
-        return places[0] if places else None
 
 
 def _defined(ins: Ins) -> list[int]:

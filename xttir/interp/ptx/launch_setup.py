@@ -25,15 +25,9 @@ from xttir.frontends.launch_description import (
     TensorMapParam,
     materialise,
 )
-from xttir.interp.ptx.memory import (
-    DEFAULT,
-    KNOWN,
-    LOCAL_WINDOW,
-    SHARED_WINDOW,
-    WRITTEN,
-    LaunchMemory,
-)
+from xttir.interp.ptx.memory import LaunchMemory
 from xttir.interp.ptx.reader import Kernel, Variable
+from xttir.interp.ptx.regions import DEFAULT, KNOWN, LOCAL_WINDOW, SHARED_WINDOW, WRITTEN
 from xttir.interp.tensorcore.tensor_maps import TensorMap, encode
 
 

@@ -15,16 +15,16 @@ from xttir.diagnostics import Kind
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Mem, Reg, Symbol, Vec, meaning
 from xttir.interp.ptx.leaving import Leaving
-from xttir.interp.ptx.memory import (
+from xttir.interp.ptx.memory import footprint
+from xttir.interp.ptx.overlay import read_back, stored
+from xttir.interp.ptx.regions import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
     PARAM_WINDOW,
     SHARED_WINDOW,
     WINDOW_SIZE,
-    footprint,
     shared_place,
 )
-from xttir.interp.ptx.overlay import read_back, stored
 from xttir.interp.ptx.values import Partial, partial, take
 from xttir.interp.ptx_scalar import width_of
 

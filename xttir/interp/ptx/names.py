@@ -12,13 +12,13 @@ from xttir.frontends.launch_description import LaunchDescription
 from xttir.interp.ptx.geometry import SHARED_BITS, Geometry
 from xttir.interp.ptx.instruction import UNKNOWN
 from xttir.interp.ptx.launch_setup import Contents, Layout
-from xttir.interp.ptx.memory import (
+from xttir.interp.ptx.memory import LaunchMemory
+from xttir.interp.ptx.regions import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
     PARAM_WINDOW,
     SHARED_WINDOW,
     WINDOW_SIZE,
-    LaunchMemory,
 )
 
 if TYPE_CHECKING:
