@@ -28,7 +28,8 @@ commands:
   sanitize [OPTIONS] -m MODULE [ARGS]  the same for a module
   sanitize [OPTIONS] pytest [ARGS]     the same for a test suite, also under xdist
   verify [OPTIONS] KERNEL.ptx --launch FILE    every schedule of one launch of a PTX kernel
-  verify [OPTIONS] SCRIPT.py [ARGS]    every schedule of the PTX of every launch a script makes
+  verify [OPTIONS] SCRIPT.py [ARGS]    every schedule of the PTX of every launch a script makes,
+                                       and every size of every kernel that it launches
   run [OPTIONS] KERNEL.ptx --launch FILE       run a PTX kernel on the CPU along one schedule
   run [OPTIONS] MODULE                         run a module (.mlir, .ttir, .ttgir) on arguments
   validate [OPTIONS] SCRIPT.py [ARGS]  the first compiler pass that changes what a kernel means
@@ -120,15 +121,17 @@ def verify(words: Sequence[str]) -> int:
         dump=values["dump_launch"],
         cc=values["cc"],
         most_steps=values["max_steps"],
-        every_size=values["every_size"],
+        every_size=values["every_size"] or not values["every_schedule"],
+        every_schedule=values["every_schedule"] or not values["every_size"],
         assume=values["assume"],
         timeout=values["timeout"],
     )
     kernel = _is_ptx(file)
-    if values["assume"] and not values["every_size"]:
-        raise UsageError("--assume is for --every-size")
-    if kernel and values["every_size"]:
-        raise UsageError("--every-size is for scripts: it looks at the TTIR of their kernels")
+    if kernel and (values["every_size"] or values["assume"]):
+        word = "--every-size" if values["every_size"] else "--assume"
+        raise UsageError(f"{word} is for scripts: it looks at the TTIR of their kernels")
+    if values["assume"] and not settings.every_size:
+        raise UsageError("--assume is for every size, which --every-schedule leaves out")
     if kernel and values["init_launch"]:
         return _init_launch(file, values["entry"])
     if kernel and not values["launch"]:

@@ -256,19 +256,26 @@ VERIFY_OPTIONS: tuple[Option, ...] = (
     Option(
         "every-size",
         False,
-        "scripts: ask of each kernel's TTIR, too, whether programs conflict or leave their tensors "
-        "for any grid, sizes and strides",
+        "scripts: only ask of each kernel's TTIR whether programs conflict or leave their tensors, "
+        "for any grid, sizes and strides (by default this and every schedule of the launches)",
+        _boolean,
+        flag=True,
+    ),
+    Option(
+        "every-schedule",
+        False,
+        "scripts: only verify the PTX of each launch in every schedule, at the sizes it has",
         _boolean,
         flag=True,
     ),
     Option(
         "assume",
         "",
-        "with --every-size: what else is known of the arguments ('n % 64 == 0; s >= n')",
+        "every size: what else is known of the arguments ('n % 64 == 0; s >= n')",
         str,
         "WORDS",
     ),
-    Option("timeout", 60, "with --every-size: seconds for each kernel", _number(1), "SECONDS"),
+    Option("timeout", 20, "every size: seconds for each kernel", _number(1), "SECONDS"),
 )
 """What `verify` looks at."""
 

@@ -38,10 +38,12 @@ class Settings:
     witness: str = ""
     dump: str = ""
     cc: int = 90
-    every_size: bool = False
-    """Scripts: also every size of each kernel, with what `assume` says, `timeout` seconds each."""
+    every_size: bool = True
+    """Scripts: every size of each kernel, with what `assume` says, `timeout` seconds each."""
+    every_schedule: bool = True
+    """Scripts: every schedule of the PTX of each launch."""
     assume: str = ""
-    timeout: int = 60
+    timeout: int = 20
     most_steps: int = 0
     """Of a trace; 0: the executor's choice."""
 

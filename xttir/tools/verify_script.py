@@ -1,7 +1,9 @@
-"""`xttir verify script.py`: every distinct launch of a script, as PTX for the device asked for.
+"""`xttir verify script.py`: every distinct launch of a script, as PTX for the device asked for,
+and every size of each kernel that it launches.
 
 The script runs as under `sanitize`, so that sizes, scalars and index data are the ones it really
 uses; each launch is described before it runs and verified once the script has ended.
+`tools.every_size` generalises the launches.
 """
 
 from __future__ import annotations
@@ -40,9 +42,10 @@ class Captured:
 class Capture:
     """Sees every launch before it runs, and keeps the distinct ones."""
 
-    def __init__(self, report: StaticReport, sizes: EverySizes | None):
+    def __init__(self, report: StaticReport, sizes: EverySizes | None, schedules: bool):
         self.report = report
         self.sizes = sizes
+        self.schedules = schedules
         self.found: list[Captured] = []
         self.seen: set[str] = set()
         self.names: dict[str, str] = {}
@@ -53,6 +56,8 @@ class Capture:
 
         if self.sizes is not None:
             self.sizes.take(launch)
+        if not self.schedules:
+            return
         code = device_code(launch)
         try:
             description = describe(launch, code)
@@ -123,7 +128,7 @@ def _run(
     sizes: EverySizes | None,
 ) -> list[Captured]:
     """Run the script; what ended it early goes into `report`."""
-    capture = Capture(report, sizes)
+    capture = Capture(report, sizes, settings.every_schedule)
     watch(start, report, settings.policy().with_checks("host"), capture, "verify", bar)
     return capture.found
 
@@ -147,7 +152,9 @@ def _verify_all(captured: list[Captured], settings: Settings, report: StaticRepo
                 modules[file] = parse_ptx(item.ptx, file)
             launch = match(replace(item.launch, file=file), modules[file])
             verifier.kernel(modules[file], file, launch, command, item.index)
-    report.assume(["launches, sizes and integer data are those of this run of the script"])
+    if settings.every_schedule:
+        what = "every schedule: launches, sizes and integer data are those of this run"
+        report.assume([what + " of the script"])
 
 
 def _dump(item: Captured, folder: Path) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from xttir.analyses.sizes.contract import Contract, TensorFacts
+from xttir.analyses.sizes.deadline import check_now
 from xttir.analyses.sizes.questions import Question
 from xttir.analyses.sizes.solver import (
     Answer,
@@ -135,9 +136,13 @@ def _same_place(a: Any, b: Any) -> bool:
 
 
 def run_quietly(launch: Launch) -> LaunchResult | None:
-    """Run a launch with all checks; None if it does not run."""
+    """Run a launch with all checks; None if it does not run. Raises OutOfTime at an access."""
     from xttir.interp.executor import run_launch
 
+    def watch(*_: object) -> None:
+        check_now()
+
+    launch = replace(launch, observer=watch)
     try:
         return run_launch(launch, replace(RunPolicy(), max_steps=20_000))
     except (XttirError, Unsupported, MemoryError, OverflowError):
@@ -178,7 +183,7 @@ def build(contract: Contract, launch: Launch, values: dict[Symbol, int]) -> Laun
         else:
             arguments.append(argument)
     gx, gy, gz = (int(g or 1) for g in grid)
-    return replace(launch, grid=(gx, gy, gz), arguments=tuple(arguments), observer=None)
+    return replace(launch, grid=(gx, gy, gz), arguments=tuple(arguments))
 
 
 def _tensor(facts: TensorFacts, values: dict[Symbol, int]) -> TensorArg | None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from xttir.analyses.sizes.confirm import Witness, confirm
 from xttir.analyses.sizes.contract import Contract, from_launch
+from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, until
 from xttir.analyses.sizes.evaluate import Access, Evaluator
 from xttir.analyses.sizes.questions import Finding, ask, not_modelled
 from xttir.analyses.sizes.solver import Budget
@@ -70,27 +72,12 @@ def _prove(contract: Contract, seconds: float) -> EverySize:
     began = time.monotonic()
     launch = contract.launch
     assert launch is not None
-    function = function_of(launch)
-    budget = Budget(seconds)
-    evaluator = Evaluator(launch.module, contract.grid)
-    evaluator.kernel(function, contract.parameters)
-    accesses = evaluator.accesses
     result = EverySize(launch.kernel, Verdict.VERIFIED)
-    found = ask(contract, accesses, evaluator.pids, evaluator.loads, budget)
-    result.asked = found.asked
-    used = list(dict.fromkeys(f.text for f in found.used))
-    result.contract = [*dict.fromkeys(contract.text), *used]
-    waits = any(a.ordered for a in accesses)
-    for access, why in not_modelled(contract, accesses):
-        result.open.append((_place(access), f"{access.kind}: {why}"))
-    for finding in found.open:
-        witness = None
-        if not (waits and finding.question.kind is Kind.RACE):
-            witness = confirm(contract, finding.question, finding.facts, evaluator.pids, budget)
-        if witness is not None:
-            result.faults += [_fault(f, witness) for f in witness.faults]
-        else:
-            result.open.append(_open(finding, waits))
+    try:
+        with until(began + seconds):
+            _look(contract, launch, Budget(seconds), result)
+    except OutOfTime:
+        result.open.append((location_of(function_of(launch)), OUT_OF_TIME))
     result.open = list(dict.fromkeys(result.open))
     result.faults = list({f.key: f for f in result.faults}.values())
     if result.faults:
@@ -99,6 +86,32 @@ def _prove(contract: Contract, seconds: float) -> EverySize:
         result.verdict = Verdict.UNKNOWN
     result.seconds = time.monotonic() - began
     return result
+
+
+def _look(contract: Contract, launch: Launch, budget: Budget, result: EverySize) -> None:
+    """Make the terms of the kernel, ask, and run what was refuted; the outcome goes into `result`.
+
+    Raises OutOfTime before all questions were asked; what was found stays.
+    """
+    evaluator = Evaluator(launch.module, contract.grid)
+    evaluator.kernel(function_of(launch), contract.parameters)
+    accesses = evaluator.accesses
+    found = ask(contract, accesses, evaluator.pids, evaluator.loads, budget)
+    result.asked = found.asked
+    used = list(dict.fromkeys(f.text for f in found.used))
+    result.contract = [*dict.fromkeys(contract.text), *used]
+    waits = any(a.ordered for a in accesses)
+    for access, why in (*not_modelled(contract, accesses), *found.missed):
+        result.open.append((_place(access), f"{access.kind}: {why}"))
+    for finding in found.open:
+        witness = None
+        if not (waits and finding.question.kind is Kind.RACE):
+            with suppress(OutOfTime):
+                witness = confirm(contract, finding.question, finding.facts, evaluator.pids, budget)
+        if witness is not None:
+            result.faults += [_fault(f, witness) for f in witness.faults]
+        else:
+            result.open.append(_open(finding, waits))
 
 
 def _fault(fault: Fault, witness: Witness) -> Fault:

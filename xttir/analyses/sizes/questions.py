@@ -9,10 +9,12 @@ write and not both atomic: that no two different programs touch the same element
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from xttir.analyses.sizes.contract import Contract, data_facts
+from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, check_now
 from xttir.analyses.sizes.evaluate import Access
 from xttir.analyses.sizes.solver import Answer, Budget, Fact, glance, reason
 from xttir.analyses.sizes.terms import (
@@ -62,6 +64,8 @@ class Findings:
     open: list[Finding] = field(default_factory=list)
     asked: dict[str, int] = field(default_factory=dict)
     used: list[Fact] = field(default_factory=list)
+    missed: list[tuple[Access, str]] = field(default_factory=list)
+    """Accesses of which not everything was asked, since the time was over."""
 
 
 def in_range(grid: tuple[Term, Term, Term], pids: tuple[Symbol, ...]) -> list[Cond]:
@@ -179,15 +183,20 @@ def ask(
         else:
             findings.open.append(Finding(question, facts, _why(question, answer)))
 
-    for question in questions(contract, accesses, pids):
+    asked = questions(contract, accesses, pids)
+    for question in _in_time(asked, accesses, findings):
         kind = str(question.kind)
         findings.asked[kind] = findings.asked.get(kind, 0) + 1
         if question.bad in settled:
             continue
         settled.add(question.bad)
-        facts = [*contract.facts, *data_facts(contract, loaded(question.bad, kept))]
-        facts = relevant(question.bad, facts)
-        answer = glance(question.bad, facts, contract.values, min(1.0, budget.left()))
+        facts: list[Fact] = []
+        answer: Answer | None = Answer(False, why=OUT_OF_TIME)
+        with suppress(OutOfTime):
+            check_now()
+            facts = [*contract.facts, *data_facts(contract, loaded(question.bad, kept))]
+            facts = relevant(question.bad, facts)
+            answer = glance(question.bad, facts, contract.values, min(1.0, budget.left()))
         if answer is not None:
             take(question, facts, answer)
         else:
@@ -196,9 +205,21 @@ def ask(
     hard.sort(key=lambda h: _RANK[h[0].kind])
     for n, (question, facts) in enumerate(hard):
         share = 3 * budget.left() / (len(hard) - n)
-        answer = reason(question.bad, facts, min(MOST_SECONDS, share, budget.left()))
+        answer = Answer(False, why=OUT_OF_TIME)
+        with suppress(OutOfTime):
+            answer = reason(question.bad, facts, min(MOST_SECONDS, share, budget.left()))
         take(question, facts, answer)
     return findings
+
+
+def _in_time(
+    asked: Iterator[Question], accesses: list[Access], findings: Findings
+) -> Iterator[Question]:
+    """The questions, as long as there is time to make them."""
+    try:
+        yield from asked
+    except OutOfTime:
+        findings.missed += [(a, OUT_OF_TIME) for a in accesses if a.kind != "none"]
 
 
 def not_modelled(contract: Contract, accesses: list[Access]) -> Iterator[tuple[Access, str]]:

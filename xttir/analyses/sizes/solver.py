@@ -18,6 +18,7 @@ from typing import Any
 
 import z3
 
+from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, check, check_now, left, until
 from xttir.analyses.sizes.terms import (
     And,
     AtMost,
@@ -120,6 +121,7 @@ class Translator:
     def term(self, value: Term) -> Any:
         found = self._terms.get(value)
         if found is None:
+            check()
             found = self._terms[value] = self._polynomial(value)
         return found
 
@@ -342,7 +344,14 @@ def small(conditions: Sequence[Cond], facts: Sequence[Fact], limit: int = SMALL)
 def _decide(
     conditions: Sequence[Cond], facts: Sequence[Fact], seconds: float, exact: bool = True
 ) -> Answer:
-    end = time.monotonic() + seconds
+    try:
+        with until(time.monotonic() + seconds):
+            return _search(conditions, facts, exact)
+    except OutOfTime:
+        return Answer(False, why=OUT_OF_TIME)
+
+
+def _search(conditions: Sequence[Cond], facts: Sequence[Fact], exact: bool) -> Answer:
     translator = Translator(exact)
     solver = z3.SolverFor("QF_LIA")
     asked = [translator.condition(c) for c in conditions]
@@ -354,15 +363,14 @@ def _decide(
     solver.add(_first_lemmas(translator.products))
     literals = [literal for literal, _, _ in stated]
     for n in range(ROUNDS):
-        left = end - time.monotonic()
-        if left <= 0:
-            return Answer(False, why="the solver ran out of time")
-        solver.set("timeout", max(1, int(left * 1000)))
+        check_now()
+        solver.set("timeout", max(1, int(left() * 1000)))
         result = solver.check(literals)
         if result == z3.unsat:
             core = {str(c) for c in solver.unsat_core()}
             return Answer(True, [f for literal, _, f in stated if str(literal) in core])
         if result != z3.sat:
+            check_now()
             return Answer(False, why="the solver gave up: " + solver.reason_unknown())
         model = solver.model()
         lemmas = _lemmas(translator.products, model)

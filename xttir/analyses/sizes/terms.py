@@ -15,6 +15,8 @@ from functools import lru_cache
 from typing import Any, Self
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
+from xttir.analyses.sizes.deadline import check
+
 _made: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 _terms: WeakValueDictionary[frozenset[Any], Term] = WeakValueDictionary()
 
@@ -104,6 +106,7 @@ class Term:
     _leaves: frozenset[Leaf] | None
 
     def __new__(cls, parts: dict[Monomial, int]) -> Self:
+        check()
         key = frozenset(parts.items())
         found = _terms.get(key)
         if found is None:
