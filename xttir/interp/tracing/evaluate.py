@@ -1,0 +1,109 @@
+"""Scalars of a traced module: ops without effects are computed by the interpreter's functions.
+
+A function is called when all operands are numbers; its result is a number for every program of the
+launch (one array). Where an operand is unknown the result is, except where the other operands
+decide alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
+from xdsl.ir import BlockArgument, Operation
+
+from xttir.diagnostics import XttirError
+from xttir.dialects import arith
+from xttir.interp.affine import dense
+from xttir.interp.machine import Machine
+from xttir.interp.memory import Memory
+from xttir.interp.plan import Compiler
+from xttir.interp.registry import implementations
+from xttir.interp.report import FaultLog
+from xttir.interp.taint import Tainted
+from xttir.interp.tracing.launch import Launch
+from xttir.interp.tracing.values import UNKNOWN, Unknown
+from xttir.interp.types import numpy_dtype, shape_of
+from xttir.policy import RunPolicy
+
+PURE = ("arith", "math", "tt", "ub")
+"""Dialects whose ops have no events unless the table of handlers says so."""
+
+
+class Evaluator:
+    """Computes scalars for all programs of a launch."""
+
+    def __init__(self, module: ModuleOp, launch: Launch):
+        policy = RunPolicy().with_checks("none")
+        log = FaultLog(launch.kernel, launch.grid)
+        self.machine = Machine(module, launch.grid, policy, Memory(), log)
+        self.machine.begin(np.arange(max(launch.programs, 1)))
+        self.machine.checked = set()
+        self.launch = launch
+        self.table = implementations()
+        self.compiler = Compiler(module, self.table)
+        self._calls: dict[Operation, Any] = {}
+
+    def argument(self, number: int, argument: BlockArgument) -> Any:
+        """The value of a parameter of the kernel."""
+        given = self.launch.arguments.get(number)
+        if given is None:
+            return UNKNOWN
+        try:
+            dtype = numpy_dtype(argument.type)
+        except XttirError:
+            return UNKNOWN
+        return np.array([given]).astype(dtype)
+
+    def constant(self, value: int, like: Any) -> np.ndarray:
+        """A number of an integer or index type."""
+        return np.array([value]).astype(numpy_dtype(like))
+
+    def results(self, op: Operation, args: list[Any]) -> list[Any]:
+        """The values of the results of an op without events."""
+        if not all(_is_number(r.type) for r in op.results):
+            return [UNKNOWN] * len(op.results)
+        if not all(type(a) is np.ndarray for a in args):
+            return self._partly(op, args)
+        call = self._calls.get(op)
+        if call is None:
+            call = self._calls[op] = self._call(op)
+        if call is UNKNOWN:
+            return [UNKNOWN] * len(op.results)
+        found = call(args)
+        return [UNKNOWN if type(v) is Tainted else dense(v) for v in found]
+
+    def _call(self, op: Operation) -> Any:
+        lower = self.table.lowered.get(type(op))
+        if lower is not None:
+            call = lower(op)
+            return lambda args: call(self.machine, args)
+        found = self.table.find(op)
+        if found is None or op.name.partition(".")[0] not in PURE or op.name in _EFFECTS:
+            return UNKNOWN
+        functions, impl = found
+        return lambda args: impl(functions, self.machine, op, tuple(args)).values
+
+    def _partly(self, op: Operation, args: list[Any]) -> list[Any]:
+        """Some operand is unknown."""
+        if isinstance(op, arith.SelectOp) and not isinstance(args[0], Unknown):
+            chosen = args[1:] if np.all(args[0]) else args[2:] if not np.any(args[0]) else ()
+            return [chosen[0] if chosen else UNKNOWN]
+        if isinstance(op, arith.AndIOp | arith.MuliOp):
+            for a in args:
+                if type(a) is np.ndarray and not a.any():
+                    return [np.zeros_like(a)]
+        if isinstance(op, arith.OrIOp):
+            for a in args:
+                if type(a) is np.ndarray and a.dtype == np.bool_ and a.all():
+                    return [a]
+        return [UNKNOWN] * len(op.results)
+
+
+_EFFECTS = ("tt.load", "tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert")
+
+
+def _is_number(ty: Any) -> bool:
+    """Whether a value of this type is a number of a scalar type that the tracer computes."""
+    return isinstance(ty, IntegerType | IndexType) and not shape_of(ty)

@@ -1,0 +1,1 @@
+"""Events of `ttg` ops on shared memory."""

@@ -1,0 +1,1 @@
+"""Events of barriers and groups of `ttg` and `gpu`."""
