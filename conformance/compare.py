@@ -109,6 +109,14 @@ def run(case: Case) -> str:
     return f"{worst:.1e}"
 
 
+def exercise(case: Case) -> None:
+    """Run the operation itself, forward and backward, and compare nothing."""
+    outputs = _flatten(case.ours(*(_give(value, None) for value in case.inputs)))
+    wanted = [o for o in outputs if case.backward and o.requires_grad and o.is_floating_point()]
+    if wanted:
+        torch.autograd.backward(wanted, [torch.randn_like(o) for o in wanted])
+
+
 def _give(value: Any, dtype: torch.dtype | None) -> Any:
     tensor = value.value if isinstance(value, Leaf) else value
     if not isinstance(tensor, torch.Tensor):

@@ -298,3 +298,37 @@ module {
 def test_a_broken_assumption() -> None:
     assert kinds(run(ASSUME, (1,), {"x": zeros(1), "n": 8})) == ["assert"]
     assert run(ASSUME, (1,), {"x": zeros(1), "n": 16}).faults == []
+
+
+_CHOSEN_BY_A_SCALAR = """
+tt.func public @k(%d: !tt.ptr<i32>, %o: !tt.ptr<i32>, %most: i32) {
+  %pid = tt.get_program_id x : i32
+  %lane = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+  %two = arith.constant dense<2> : tensor<4xi32>
+  %from = tt.splat %d : !tt.ptr<i32> -> tensor<4x!tt.ptr<i32>>
+  %at = tt.addptr %from, %lane : tensor<4x!tt.ptr<i32>>, tensor<4xi32>
+  %divisor = tt.load %at : tensor<4x!tt.ptr<i32>>
+  %quotient = arith.divsi %two, %divisor : tensor<4xi32>
+  %wanted = arith.cmpi sgt, %pid, %most : i32
+  %chosen = arith.select %wanted, %quotient, %two : tensor<4xi32>
+  %four = arith.constant 4 : i32
+  %row = arith.muli %pid, %four : i32
+  %base = tt.addptr %o, %row : !tt.ptr<i32>, i32
+  %into = tt.splat %base : !tt.ptr<i32> -> tensor<4x!tt.ptr<i32>>
+  %out = tt.addptr %into, %lane : tensor<4x!tt.ptr<i32>>, tensor<4xi32>
+  tt.store %out, %chosen : tensor<4x!tt.ptr<i32>>
+  tt.return
+}
+"""
+
+
+@pytest.mark.parametrize("programs", [3, 4])
+@pytest.mark.parametrize("most", [0, 9])
+def test_a_scalar_chooses_between_defined_and_undefined_tensors(programs: int, most: int) -> None:
+    out = zeros(4 * programs)
+    divisors = np.array([1, 2, 1, 0], np.int32)
+    result = run(_CHOSEN_BY_A_SCALAR, (programs,), {"d": divisors, "o": out, "most": most})
+    assert kinds(result) == (["undefined"] if most == 0 else [])
+    if most == 0:
+        assert result.faults[0].count == programs - 1
+    assert out[:4].tolist() == [2, 2, 2, 2]

@@ -23,6 +23,7 @@ from xttir.interp.affine import dense
 from xttir.interp.batch import merge, take
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
+from xttir.interp.numerics.choose import align
 from xttir.interp.report import lanes_text
 from xttir.interp.types import element_type, shape_of
 
@@ -159,7 +160,9 @@ def _rule(
         other = lanes[2] if len(lanes) > 2 else None
         return None if other is None else other & ~dense(bare[1])
     if isinstance(op, arith.SelectOp):
-        return np.asarray(np.logical_or(lanes[0], np.where(dense(bare[0]), lanes[1], lanes[2])))
+        rank = 1 + len(shape_of(op.results[0].type))
+        wrong, condition = align(lanes[0], rank), align(dense(bare[0]), rank)
+        return np.asarray(np.logical_or(wrong, np.where(condition, lanes[1], lanes[2])))
     if isinstance(op, arith.AndIOp | arith.OrIOp) and _is_bool(op):
         a, b = dense(bare[0]), dense(bare[1])
         if isinstance(op, arith.OrIOp):
