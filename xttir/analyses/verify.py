@@ -98,7 +98,7 @@ def verify_trace(trace: Trace, *, strict: bool = False, pair: Lines | None = Non
         )
     if grid.any_far:
         _between_clusters(trace, grid, report, words)
-    report.faults = _distinct(faults)
+    report.faults = distinct(faults)
     counted = [f for f in report.faults if strict or f.policy is not Policy.STRICT]
     if counted:
         report.verdict = Verdict.FAULT
@@ -198,7 +198,7 @@ def _far(conflict: Any, size: int) -> bool:
     return a != b
 
 
-def _distinct(faults: list[Fault]) -> list[Fault]:
+def distinct(faults: list[Fault]) -> list[Fault]:
     """Equal faults of several classes as one, counted; policy `any` first."""
     out: dict[Any, Fault] = {}
     for fault in faults:
