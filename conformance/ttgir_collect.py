@@ -15,7 +15,6 @@ import argparse
 import contextlib
 import hashlib
 import importlib
-import multiprocessing
 import os
 import random
 import re
@@ -30,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from conformance import results
+from conformance import forked, results
 from conformance.ttgir_modules import Kept, Store, key_of_text
 from xttir.diagnostics import XttirError
 
@@ -78,26 +77,14 @@ def main() -> int:
     args = parser.parse_args()
     for cc in map(int, args.cc.split(",")):
         plan = Plan(cc, args.modules.resolve(), args.seconds, args.configs, args.sample)
-        _process(_files, None, plan, args)
-        _process(_packages, None, plan, args)
+        forked.run(_files, None, plan, args)
+        forked.run(_packages, None, plan, args)
         if args.source is not None:
             for name, folder, pattern in GLUON:
                 for path in sorted((args.source / folder).glob(pattern)):
                     _gluon(plan, f"{name} {path.stem}", path.resolve(), args)
     print(summary(Store(args.modules)))
     return 0
-
-
-def _process(target: Callable[..., None], seconds: float | None, *arguments: Any) -> str:
-    """Run `target` in a fork; "" when it came to its end, else what became of it."""
-    child = multiprocessing.get_context("fork").Process(target=target, args=arguments)
-    child.start()
-    child.join(seconds)
-    if child.exitcode is None:
-        child.kill()
-        child.join()
-        return f"more than {seconds:g} seconds"
-    return "" if child.exitcode == 0 else f"exit {child.exitcode}"
 
 
 @contextlib.contextmanager
@@ -221,7 +208,7 @@ def _packages(plan: Plan, args: argparse.Namespace) -> None:
             with _due(plan, name, args) as due:
                 if due:
                     current[0] = name
-                    ended = _process(_quiet, plan.seconds, run)
+                    ended = forked.run(_quiet, plan.seconds, run)
                     if ended:
                         print(f"  {name}: {ended}", flush=True)
 

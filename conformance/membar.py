@@ -1,0 +1,275 @@
+"""Triton's own tests of barrier insertion: is every barrier that they expect needed, and enough?
+
+    python -m conformance.membar --lit CHECKOUT [--lit CHECKOUT] [--only NAME] [--json FILE]
+
+A checkout holds `test/`. Of every function in `test/Analysis/test-membar*.mlir` and
+`test/TritonNvidiaGPU/membar*.mlir` that the installed Triton reads, the passes of the RUN line are
+run; the result must be what FileCheck expects; it must be free of races with its barriers; and
+without any one of them it must not be, unless that barrier is redundant: then the table says which
+other barriers order the same accesses, or that no two threads conflict across it. Loops whose
+bounds are arguments run 0 to 3 times, conditions go both ways.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
+from xdsl.ir import BlockArgument, Operation
+
+from conformance import lit_functions as lit
+from xttir.analyses.modules import verify_module
+from xttir.diagnostics import Fault, Kind, Policy, XttirError
+from xttir.dialects import scf, tt
+from xttir.frontends.mlir import parse_module
+from xttir.interp.tracing import Launch
+from xttir.refine.pipeline import apply
+
+FILES = ("test/Analysis/test-membar*.mlir", "test/TritonNvidiaGPU/membar*.mlir")
+PASSES = {"test-print-membar": "triton-nvidia-gpu-membar"}
+"""The driver's passes for tests, and those that do the same in a compilation."""
+OWN = ("allocate-shared-memory", "convert-scf-to-cf", "triton-nvidia-tma-lowering")
+BARRIERS = ("ttg.barrier", "gpu.barrier", "ttng.cluster_barrier", "ttng.cluster_arrive",
+            "ttng.cluster_wait", "ttng.fence_mbarrier_init_release_cluster")  # fmt: skip
+ABOUT_BARRIERS = (Kind.RACE, Kind.PROXY, Kind.LIFETIME)
+"""Faults that barriers are there to prevent; these tests wait for what nobody arrives at, and read
+what nobody wrote."""
+
+
+@dataclass
+class Barrier:
+    """A barrier of a module. `inserted`: it does not stand in the test's input. `verdict` without
+    it: "refuted", "redundant" or "undecided"; `why`."""
+
+    index: int
+    name: str
+    inserted: bool
+    verdict: str = ""
+    why: str = ""
+
+
+@dataclass
+class Row:
+    """What became of a function. `status`: "rejected" (by the installed Triton), "other" (this
+    release inserts other barriers), "unsupported", "faulty", "right" or "wrong" (a barrier neither
+    refuted nor shown redundant). `launches`: with which arguments."""
+
+    file: str
+    line: int
+    name: str
+    prefixes: str
+    status: str = ""
+    why: str = ""
+    launches: int = 0
+    expected: bool = False
+    """FileCheck agrees with the installed Triton."""
+    barriers: list[Barrier] = field(default_factory=list)
+    seconds: float = 0.0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m conformance.membar")
+    parser.add_argument("--lit", type=Path, action="append", required=True, help="a checkout")
+    parser.add_argument("--only", default="", help="only functions whose name matches")
+    parser.add_argument("--json", type=Path, help="write the table to this file, too")
+    parser.add_argument("-v", action="store_true", help="every barrier, not only those to look at")
+    args = parser.parse_args()
+    rows: list[Row] = []
+    for checkout in args.lit:
+        for pattern in FILES:
+            for path in sorted(checkout.glob(pattern)):
+                for row in file_rows(path, checkout.name, args.only):
+                    rows.append(row)
+                    print("\n".join(lines_of(row, args.v)), flush=True)
+    print(summary(rows))
+    if args.json is not None:
+        args.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+    return int(any(row.status in ("faulty", "wrong") for row in rows))
+
+
+def file_rows(path: Path, checkout: str, only: str) -> Iterator[Row]:
+    """Every function of a file under every RUN line whose passes there are."""
+    runs = [run for run in lit.runs_of(path.read_text()) if pipeline(run, "90")]
+    for chunk in lit.chunks(path):
+        for function in chunk:
+            for run in runs:
+                if not re.search(only, function.name):
+                    continue
+                name = f"{checkout}/{path.parent.name}/{path.name}"
+                row = Row(name, function.line, function.name, ",".join(run.prefixes[1:]))
+                began = time.process_time()
+                try:
+                    judge(row, function, chunk, run)
+                except XttirError as error:
+                    row.status, row.why = "unsupported", str(error)[:200]
+                row.seconds = round(time.process_time() - began, 2)
+                yield row
+
+
+def pipeline(run: lit.Run, cc: str) -> str:
+    """The passes of a RUN line; "" if some are not in the installed Triton."""
+    names = []
+    for flag in run.flags:
+        if flag == "split-input-file":
+            continue
+        name = PASSES.get(flag, flag)
+        if name not in (*PASSES.values(), *OWN):
+            return ""
+        if name == "triton-nvidia-gpu-membar":
+            # Partitions need their warps; the compiler gives them before it inserts barriers.
+            names.append("tritongpu-allocate-warp-groups")
+            name += f"{{compute-capability={cc}}}"
+        names.append(name)
+    return ",".join(names)
+
+
+def judge(row: Row, function: lit.Function, chunk: list[lit.Function], run: lit.Run) -> None:
+    """Fill in the row of a function."""
+    text = lit.module_of(lit.with_callees(function, chunk))
+    target = re.search(r"cuda:(\d+)", text)
+    try:
+        made = apply(text, pipeline(run, target[1] if target else "90"), row.file)
+    except XttirError as error:
+        row.status, row.why = "rejected", str(error).partition("error: ")[2][:160] or str(error)
+        return
+    last = made.stages[-1]
+    said = lit.agrees(function, lit.printed(last.text, function.name), run.prefixes)
+    row.expected = not said
+    before = Counter(op.name for op in barriers_of(parse_module(made.stages[0].text, verify=False)))
+    module = parse_module(last.text, f"{function.name}.mlir", verify=False)
+    there = barriers_of(module)
+    # Which ones stood in the input cannot be told apart: the first of a name are taken for those.
+    for index, op in enumerate(there):
+        own = before[op.name] > 0
+        before[op.name] -= 1
+        row.barriers.append(Barrier(index, op.name, not own))
+    launches = list(launches_of(parse_module(made.stages[0].text, verify=False), function.name))
+    row.launches = len(launches)
+    faults = Faults(last.text, function.name, launches)
+    found = faults.without()
+    if found:
+        row.status, row.why = "faulty", "; ".join(sorted(found))[:300]
+        return
+    for barrier in row.barriers:
+        decide(barrier, len(there), faults)
+    if any(b.verdict == "undecided" for b in row.barriers):
+        row.status = "wrong"
+    else:
+        row.status = "right" if row.expected else "other"
+        row.why = said
+
+
+def barriers_of(module: ModuleOp) -> list[Operation]:
+    return [op for op in module.walk() if op.name in BARRIERS]
+
+
+class Faults:
+    """Faults of a module without some of its barriers, over all launches."""
+
+    def __init__(self, text: str, name: str, launches: list[Launch]):
+        self.text, self.name, self.launches = text, name, launches
+        self._known: dict[frozenset[int], frozenset[str]] = {}
+
+    def without(self, *indices: int) -> frozenset[str]:
+        """Texts of the faults, equal for equal pairs of places."""
+        key = frozenset(indices)
+        if key not in self._known:
+            self._known[key] = frozenset(self._verify(key))
+        return self._known[key]
+
+    def _verify(self, removed: frozenset[int]) -> Iterator[str]:
+        module = parse_module(self.text, f"{self.name}.mlir", verify=False)
+        for index, op in enumerate(barriers_of(module)):
+            if index in removed:
+                op.detach()
+                op.erase()
+        for launch in self.launches:
+            for fault in verify_module(module, launch).faults:
+                if fault.kind in ABOUT_BARRIERS and fault.policy is not Policy.STRICT:
+                    yield told(fault)
+
+
+def told(fault: Fault) -> str:
+    places = sorted({place.line for place in fault.locations})
+    return f"{fault.kind} at lines {', '.join(map(str, places))}"
+
+
+def decide(barrier: Barrier, count: int, faults: Faults) -> None:
+    """Whether the module is refuted without a barrier, and if not, why not."""
+    one = faults.without(barrier.index)
+    if one:
+        barrier.verdict, barrier.why = "refuted", sorted(one)[0]
+        return
+    barrier.verdict = "redundant"
+    others = [n for n in range(count) if n != barrier.index]
+    same = [n for n in others if faults.without(barrier.index, n) - faults.without(n)]
+    if same:
+        barrier.why = f"barriers {', '.join(map(str, same))} order the same accesses"
+    elif faults.without(*range(count)) - faults.without(*others):
+        barrier.why = "several others together order the same accesses"
+    else:
+        barrier.why = "no two threads conflict across it"
+
+
+def launches_of(module: ModuleOp, name: str) -> Iterator[Launch]:
+    """Arguments of a function: trip counts 0 to 3 of loops over arguments, both values of
+    conditions, small numbers for the rest."""
+    function = tt.function_named(module, name)
+    assert function is not None
+    arguments = function.body.blocks[0].args
+    bounds: dict[int, str] = {}
+    for op in function.walk():
+        if isinstance(op, scf.ForOp):
+            for role, value in (("low", op.lb), ("high", op.ub), ("step", op.step)):
+                if isinstance(value, BlockArgument) and value in arguments:
+                    bounds[value.index] = role
+    trips = range(4) if "high" in bounds.values() else (0,)
+    free = [
+        a.index
+        for a in arguments
+        if isinstance(a.type, IntegerType | IndexType) and a.index not in bounds
+    ]
+    for trip in trips:
+        numbers = {"low": 0, "high": trip, "step": 1}
+        fixed = {index: numbers[role] for index, role in bounds.items()}
+        for values in itertools.islice(itertools.product((0, 1), repeat=len(free)), 8):
+            yield Launch(name, (1, 1, 1), fixed | dict(zip(free, values, strict=True)))
+
+
+def lines_of(row: Row, everything: bool) -> list[str]:
+    """A row of the table, and the barriers to look at."""
+    head = f"{row.status:11} {row.file}:{row.line} {row.name} {row.prefixes}"
+    lines = [f"{head} {row.why}".rstrip()]
+    for b in row.barriers:
+        if b.verdict == "redundant" or everything or b.verdict == "undecided":
+            where = "inserted" if b.inserted else "in the input"
+            lines.append(f"    {b.index} {b.name} ({where}): {b.verdict}: {b.why}")
+    return lines
+
+
+def summary(rows: list[Row]) -> str:
+    """Counts of functions and of barriers."""
+    words = Counter(row.status for row in rows)
+    told: Counter[Any] = Counter()
+    for row in rows:
+        for b in row.barriers:
+            if b.verdict:
+                told[("inserted" if b.inserted else "in the input", b.verdict)] += 1
+    lines = [f"{len(rows)} functions: " + ", ".join(f"{n} {w}" for w, n in words.most_common())]
+    for (where, verdict), count in sorted(told.items()):
+        lines.append(f"barriers {where}: {count} {verdict}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

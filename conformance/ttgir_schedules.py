@@ -1,0 +1,210 @@
+"""Every schedule of modules after barrier insertion, as they are and with all barriers stripped.
+
+    python -m conformance.ttgir_schedules --modules FOLDER [--cc 80,90,100] [--only REGEX]
+        [--seconds 120] [--report] [--json FILE]
+
+FOLDER was filled by `conformance.ttgir_collect`. A module that the compiler made must be verified
+as it is, or its fault be real; without its barriers (`ttg.barrier`, `gpu.barrier`) it must be
+refuted unless it needs none. Each module is looked at in a fork with a time limit; what has a
+result is not done again, except with `--rerun`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+import traceback
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from conformance import forked, results
+from conformance.ttgir_modules import Kept, Store, smaller
+
+BARRIERS = ("ttg.barrier", "gpu.barrier")
+PROGRAMS = 64
+"""Of a grid, at most."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m conformance.ttgir_schedules")
+    parser.add_argument(
+        "--modules", type=Path, default=results.default_path("ttgir").with_suffix("")
+    )
+    parser.add_argument("--cc", default="80,90,100", help="compute capabilities (80,90,100)")
+    parser.add_argument("--only", default="", help="group, origin, kernel or key that match")
+    parser.add_argument("--seconds", type=float, default=120, help="for a module (120)")
+    parser.add_argument("--total", type=float, default=1e9, help="seconds after which to stop")
+    parser.add_argument("--rerun", default="", help="statuses to do again, or all")
+    parser.add_argument("--results", type=Path, help="lines of JSON (in FOLDER)")
+    parser.add_argument("--json", type=Path, help="write the table to this file, too")
+    parser.add_argument("--report", action="store_true", help="run nothing, print what is known")
+    parser.add_argument("-v", action="store_true", help="print every module")
+    args = parser.parse_args()
+    store = Store(args.modules)
+    path = args.results or args.modules / "schedules.jsonl"
+    ccs = {int(c) for c in args.cc.split(",")}
+    chosen = [k for k in store.all() if k.cc in ccs and _matches(k, args.only)]
+    if not args.report:
+        again = set(args.rerun.split(",")) if args.rerun else set()
+        known = results.read(path, ("key",))
+        until = time.monotonic() + args.total
+        preload()
+        for kept in chosen:
+            old = known.get((kept.key,))
+            if old is not None and not again & {old["status"], old["stripped"]["status"], "all"}:
+                continue
+            if time.monotonic() > until:
+                break
+            entry = look(store, kept, args.seconds)
+            results.append(path, entry)
+            if args.v or entry["status"] != "verified":
+                print(line_of(kept, entry), flush=True)
+    known = results.read(path, ("key",))
+    rows = [(k, known[(k.key,)]) for k in chosen if (k.key,) in known]
+    print(summary(rows, len(chosen)))
+    if args.json is not None:
+        args.json.write_text(json.dumps(table(rows), indent=1) + "\n")
+    return int(any(e["status"] != "verified" for _, e in rows))
+
+
+def _matches(kept: Kept, pattern: str) -> bool:
+    return bool(re.search(pattern, f"{kept.group} {kept.origin} {kept.kernel} {kept.key}"))
+
+
+def preload() -> None:
+    """Import what every fork needs."""
+    import xttir.analyses.modules
+    from xttir.frontends import mlir
+    from xttir.interp.registry import implementations
+    from xttir.interp.tracing import handlers
+
+    mlir.preload()
+    implementations()
+    handlers.load_all()
+    assert xttir.analyses.modules
+
+
+def look(store: Store, kept: Kept, seconds: float) -> results.Entry:
+    """The result of a module as a line of JSON."""
+    entry: results.Entry = {"key": kept.key, "status": "", "stripped": {"status": ""}}
+    began = time.monotonic()
+    for strip in (False, True):
+        found, ended = forked.ask(verified, seconds, store, kept, strip)
+        if found is None:
+            word = "time-out" if ended.startswith("more") else "crash"
+            found = {"status": word, "detail": ended}
+        if strip:
+            entry["stripped"] = found
+        else:
+            entry |= found
+    entry["wall"] = round(time.monotonic() - began, 2)
+    return entry
+
+
+def verified(store: Store, kept: Kept, strip: bool) -> dict[str, Any]:
+    """The verdict on a module, with or without its barriers."""
+    from xttir.analyses.modules import verify_module
+    from xttir.diagnostics import XttirError
+    from xttir.frontends.mlir import parse_module
+
+    began = time.process_time()
+    count = -1
+    found: dict[str, Any] = {}
+    try:
+        module = parse_module(store.text(kept), str(store.path(kept)), verify=False)
+        barriers = [op for op in module.walk() if op.name in BARRIERS]
+        count = len(barriers)
+        if strip:
+            if not barriers:
+                return {"status": "none", "barriers": 0}
+            for op in barriers:
+                op.detach()
+                op.erase()
+        report = verify_module(module, launch_of(store, kept))
+        found = {
+            "status": str(report.verdict),
+            "faults": [
+                f"{f.policy}: {f.kind}: {f.message[:300]} at {', '.join(map(str, f.locations[:2]))}"
+                for f in report.faults[:6]
+            ],
+            "unknown": report.unknown[:4],
+            "stats": report.stats,
+        }
+    except XttirError as error:
+        found = {"status": type(error).__name__.lower(), "detail": str(error)[:400]}
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        place = "; ".join(f"{Path(f.filename).name}:{f.lineno}" for f in frames[-4:])
+        found = {"status": "internal", "detail": f"{type(error).__name__}: {error} [{place}]"[:500]}
+    return found | {"barriers": count, "seconds": round(time.process_time() - began, 2)}
+
+
+def launch_of(store: Store, kept: Kept) -> Any:
+    """The launch of a kept module, on a grid of few programs."""
+    from xttir.interp.launch import Storage, TensorArg
+    from xttir.interp.tracing import Launch
+
+    tensors = {}
+    for index, values in store.contents(kept).items():
+        storage = Storage(values.view("uint8"), (index + 1) << 32)
+        tensors[index] = TensorArg(f"#{index}", storage, 0, values.shape, (1,), values.dtype)
+    grid = smaller(kept.grid, PROGRAMS)
+    return Launch(kept.kernel, grid, kept.arguments, tensors)
+
+
+def line_of(kept: Kept, entry: results.Entry) -> str:
+    """A module's line, and why it is not verified."""
+    stripped = entry["stripped"]["status"]
+    head = f"{entry['status']:11} stripped {stripped:11} {kept.cc} {kept.origin} {kept.kernel} "
+    why = entry.get("faults", [])[:2] + entry.get("unknown", [])[:2]
+    why += [entry["detail"]] if entry.get("detail") else []
+    return head + f"{kept.key} {entry['wall']} s" + "".join(f"\n    {w[:300]}" for w in why)
+
+
+Row = tuple[Kept, results.Entry]
+
+
+def table(rows: list[Row]) -> list[dict[str, Any]]:
+    """Counts by group and capability."""
+    lines = []
+    for group, cc in sorted({(k.group, k.cc) for k, _ in rows}):
+        part = [e for k, e in rows if (k.group, k.cc) == (group, cc)]
+        lines.append(
+            {
+                "group": group,
+                "cc": cc,
+                "modules": len(part),
+                "as they are": dict(Counter(e["status"] for e in part)),
+                "stripped": dict(Counter(e["stripped"]["status"] for e in part)),
+            }
+        )
+    return lines
+
+
+def summary(rows: list[Row], wanted: int) -> str:
+    """The table as text, then what is not verified by cause."""
+    lines = [f"{len(rows)} of {wanted} modules looked at"]
+    lines.append(f"{'group':10} {'cc':>4} {'modules':>7}  as they are; stripped of barriers")
+    for row in table(rows):
+        words = [", ".join(f"{n} {w}" for w, n in sorted(row[part].items(), key=lambda x: -x[1]))
+                 for part in ("as they are", "stripped")]  # fmt: skip
+        lines.append(f"{row['group']:10} {row['cc']:4} {row['modules']:7}  {'; '.join(words)}")
+    causes: dict[str, list[str]] = {}
+    for kept, entry in rows:
+        if entry["status"] != "verified":
+            why = [*entry.get("faults", []), *entry.get("unknown", []), entry.get("detail", "")]
+            text = next((w for w in why if w), "")
+            key = re.sub(r"\S*/\S+|\d+", "N", text)[:160]
+            name = f"{kept.cc} {kept.origin} {kept.kernel} {kept.key}"
+            causes.setdefault(f"{entry['status']}: {key}", []).append(name)
+    for cause, names in sorted(causes.items(), key=lambda item: -len(item[1])):
+        lines.append(f"{len(names):5} {cause}\n        {'; '.join(names[:3])}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
