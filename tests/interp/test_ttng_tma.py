@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tests.interp.launching import kinds, run, tensor
+from xttir.diagnostics import Policy
 from xttir.interp.launch import DescriptorArg
 
 HEAD = """
@@ -96,9 +97,36 @@ def test_wrong_number_of_bytes_is_waited_for_for_ever(size: int) -> None:
     assert ("2048 bytes missing" if size == 4096 else "1024 bytes more than announced") in text
 
 
-def test_store_without_a_fence() -> None:
+def test_store_without_a_fence_is_a_warning_within_an_agent() -> None:
+    """Triton's compiler puts the fence there on the way to LLVM."""
     result = outcome(without(FENCE))[0]
-    assert kinds(result) == ["proxy"]
+    assert [(f.kind.value, f.policy) for f in result.faults] == [("proxy", Policy.STRICT)]
+
+
+PARTITIONS = """
+    ttg.warp_specialize(%m, %f, %b, %row)
+    default {
+{inner}      ttng.arrive_barrier %f, 1 : !ttg.memdesc<1xi64, #bar, #smem, mutable>
+      ttg.warp_yield
+    }
+    partition0(%pm: !ttg.memdesc<16x32xf32, #shared, #smem, mutable>, %pf: !ttg.memdesc<1xi64, #bar, #smem, mutable>, %pb: !tt.tensordesc<16x32xf32, #shared>, %r: i32) num_warps(4) {
+      %z = arith.constant 0 : i32
+      %e = arith.constant 8 : i32
+      ttng.wait_barrier %pf, %z : !ttg.memdesc<1xi64, #bar, #smem, mutable>
+      ttng.async_tma_copy_local_to_global %pb[%r, %e] %pm : !tt.tensordesc<16x32xf32, #shared>, !ttg.memdesc<16x32xf32, #shared, #smem, mutable>
+      ttng.async_tma_store_wait {pendings = 0 : i32}
+      ttg.warp_return
+    } : (!ttg.memdesc<16x32xf32, #shared, #smem, mutable>, !ttg.memdesc<1xi64, #bar, #smem, mutable>, !tt.tensordesc<16x32xf32, #shared>, i32) -> ()
+"""
+ONES = "    %w = arith.constant dense<1.0> : tensor<16x32xf32, #blocked>\n"
+
+
+@pytest.mark.parametrize("fenced", [True, False])
+def test_fence_between_partitions(fenced: bool) -> None:
+    result, _, b = outcome([ONES, PARTITIONS.replace("{inner}", PUT + FENCE * fenced)])
+    found = [(f.kind.value, f.policy) for f in result.faults]
+    assert found == ([] if fenced else [("proxy", Policy.ANY)])
+    assert (b[:, 8:] == 1).all()
 
 
 def test_what_tma_brought_needs_no_fence() -> None:

@@ -222,6 +222,8 @@ class Buffer:
         whole = Cell(self.shape)
         self.split = False
         self.cells = [whole]
+        for n, cell in enumerate(parts):
+            whole.accesses += [_within(access, n, len(parts), cell) for access in cell.accesses]
         if all(cell.value is None for cell in parts):
             return
         data = whole.own(self.slots, self.dtype)
@@ -233,15 +235,16 @@ class Buffer:
             unwritten[:, n] = False if cell.unwritten is None else cell.unwritten
             bad[:, n] = False if cell.bad is None else cell.bad
             whole.origin = whole.origin or cell.origin
-            for access in cell.accesses:
-                covered = np.zeros((1, len(parts), prod(cell.shape)), bool)
-                if access.footprint is not None:
-                    covered = np.repeat(covered, access.footprint.shape[0], axis=0)
-                covered[:, n] = True if access.footprint is None else access.footprint
-                flat = covered.reshape(covered.shape[0], -1)
-                whole.accesses.append(access._replace(footprint=flat))
         whole.unwritten = unwritten if unwritten.any() else None
         whole.bad = bad if bad.any() else None
+
+
+def _within(access: Access, number: int, cells: int, cell: Cell) -> Access:
+    """An access of cell `number` as one of a cell that holds all of them."""
+    rows = 1 if access.footprint is None else access.footprint.shape[0]
+    covered = np.zeros((rows, cells, prod(cell.shape)), bool)
+    covered[:, number] = True if access.footprint is None else access.footprint
+    return access._replace(footprint=covered.reshape(rows, -1))
 
 
 class MemDesc:
@@ -324,7 +327,7 @@ class MemDesc:
         assert isinstance(mine, Layout)
         lanes = tuple(range(1, mine.offsets.ndim))
         start = mine.offsets.min(axis=lanes).reshape((-1,) + (1,) * len(shape))
-        moved = Layout(layout.offsets + start, layout.dtype) if start.any() else layout
+        moved = layout.at(layout.offsets + start) if start.any() else layout
         return MemDesc(self.buffer, shape, None, (moved,), self.slots)
 
     # --- batches ---------------------------------------------------------------------------------
@@ -548,6 +551,7 @@ class MemDesc:
         at = offsets_of(path, shape)
         full = (rows.size, *at.shape[1:])
         at = np.broadcast_to(at, full)
+        copies = path[0].copies if path and isinstance(path[0], Layout) else ()
         rows = np.broadcast_to(rows.reshape((-1,) + (1,) * (at.ndim - 1)), full)
         value = np.broadcast_to(value, full)
         if where is not None:
@@ -555,13 +559,14 @@ class MemDesc:
             at, rows, value = at[held], rows[held], value[held]
         flat = data.reshape(data.shape[0], -1)
         size = self.dtype.itemsize
-        if size > 1 and data.dtype == np.uint8:
-            flat.view(self.dtype)[rows, at // size] = value
-        elif size > 1 and self.buffer.dtype == np.uint8:
-            for k in range(size):
-                flat[rows, at + k] = value
-        else:
-            flat[rows, at] = value
+        for start in (0, *copies):
+            if size > 1 and data.dtype == np.uint8:
+                flat.view(self.dtype)[rows, (at + start) // size] = value
+            elif size > 1 and self.buffer.dtype == np.uint8:
+                for k in range(size):
+                    flat[rows, at + (start + k)] = value
+            else:
+                flat[rows, at + start] = value
 
 
 class Choice:

@@ -36,6 +36,9 @@ ROW_BYTES = 512 * 4
 
 ROWS = 128
 
+WARP_ROWS = 32
+"""Rows of tensor memory that one warp of a group can reach."""
+
 
 def in_tensor_memory(ty: Attribute) -> bool:
     """Whether a memory descriptor type lies in tensor memory."""
@@ -59,7 +62,14 @@ def byte_offsets(ty: Attribute) -> np.ndarray:
 def layout_of_memory(ty: Attribute) -> Layout:
     """The layout of a descriptor of type `ty` that begins at byte 0."""
     assert isinstance(ty, ttg.MemDescType)
-    return Layout(byte_offsets(ty)[None], numpy_dtype(ty.element_type))
+    return Layout(byte_offsets(ty)[None], numpy_dtype(ty.element_type), _copies(ty.encoding))
+
+
+def _copies(encoding: Attribute) -> tuple[int, ...]:
+    """How many bytes further on an element is held again: scales lie in the rows of every warp."""
+    if not isinstance(encoding, TensorMemoryScalesEncodingAttr):
+        return ()
+    return tuple(rows * ROW_BYTES for rows in range(WARP_ROWS, ROWS, WARP_ROWS))
 
 
 @lru_cache(maxsize=1024)
@@ -134,7 +144,7 @@ def _aliases(op: Operation, functions: dict[str, tt.FuncOp]) -> list[list[SSAVal
             for inner in callee.walk():
                 if isinstance(inner, tt.ReturnOp):
                     values += [v for v in inner.operands if _is_descriptor(v)]
-    elif op.name.startswith("ttg.memdesc_") or op.name == "arith.select":
+    elif op.name.startswith("ttg.memdesc_") or op.name in ("ttng.tmem_subslice", "arith.select"):
         return [values] if values else []
     elif op.successors:
         for block in op.successors:

@@ -46,6 +46,17 @@ def is_agent(component: Hashable) -> bool:
     return isinstance(component, AgentId | str)
 
 
+def side_by_side(component: Hashable, other: Hashable) -> bool:
+    """Whether two agents are different partitions of one op. Between what they do Triton's compiler
+    puts no proxy fence; within one of them, and to and from what surrounds the op, it does
+    (`triton-gpu-proxy-fence-insertion`, on the way to LLVM)."""
+    from xttir.interp.agents import AgentId
+
+    if not isinstance(component, AgentId) or not isinstance(other, AgentId):
+        return False
+    return component.serial == other.serial and component != other
+
+
 def fenced(m: Machine, access: Access) -> bool | np.ndarray:
     """Whether operations which the agent issues now see what `access` did, if that is a generic
     write; bool[batch] where programs differ."""

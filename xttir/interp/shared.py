@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from xttir.diagnostics import Kind, Location
+from xttir.diagnostics import Kind, Location, Policy
 from xttir.dialects.locations import locations_of
 from xttir.interp import proxies
 from xttir.interp.batch import merge, take
@@ -247,10 +247,16 @@ def is_shared(buffer: Buffer) -> bool:
 def _report_proxy(
     m: Machine, view: MemDesc, mine: Access, other: Access, slots: np.ndarray
 ) -> None:
+    """A fault where partitions share memory; elsewhere the compiler puts the fence that is missing,
+    and it is only a warning."""
     pids = [program_of(m, view, int(slot)) for slot in slots]
     pid = min(pids)
     places = locations_of(other.op)
     others = (places[0].with_role("stored here"), *places[1:]) if places else ()
+    faulty = proxies.side_by_side(m.clock.component, other.stamp.component)
+    notes = [f"program {m.log.program(pid)}: {_buffer_text(view)}"]
+    if not faulty:
+        notes.append("Triton's compiler puts one there by itself; other compilers need not")
     m.log.report(
         mine.op,
         Kind.PROXY,
@@ -259,10 +265,11 @@ def _report_proxy(
         order=(pid,),
         others=others,
         role="asynchronous read",
-        notes=(f"program {m.log.program(pid)}: {_buffer_text(view)}",),
+        notes=tuple(notes),
         hint="call fence_async_shared after the store, before others are told of it",
         witness={"program": list(m.log.program(pid))},
         count=len(pids),
+        policy=Policy.ANY if faulty else Policy.STRICT,
     )
 
 

@@ -19,12 +19,12 @@ from xttir.dialects.locations import location_of
 from xttir.interp import shared
 from xttir.interp.affine import dense
 from xttir.interp.machine import Machine
-from xttir.interp.memdesc import TOKEN, allocate
+from xttir.interp.memdesc import TOKEN
 from xttir.interp.order import TCGEN05
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.predicates import held, where_held
 from xttir.interp.taint import Tainted
-from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory, splits
+from xttir.interp.ttg_memory import allocator, shape_of_memory
 from xttir.interp.ttng_sync import operand_slots
 
 Slots = tuple[int, ...]
@@ -33,11 +33,10 @@ Slots = tuple[int, ...]
 def build_alloc(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.tmem_alloc, with a value to begin with or without."""
     assert isinstance(op, ttng.TMEMAllocOp)
-    shape, dtype = shape_of_memory(op.result.type), dtype_of_memory(op.result.type)
-    split = splits(op.result)
+    make = allocator(c, op.result)
 
     def run(m: Machine, frame: Frame) -> None:
-        desc = allocate(m, op, dtype, shape, split)
+        desc = make(m)
         if ins:
             shared.store(m, op, desc, frame[ins[0]])
         frame[outs[0]] = desc
@@ -52,7 +51,7 @@ def build_subslice(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     assert isinstance(op, ttng.TMEMSubSliceOp)
     shape = shape_of_memory(op.result.type)
     offsets = [0] * len(shape)
-    offsets[op.dim.value.data - 2 if len(shape) > 2 else op.dim.value.data] = op.offset.value.data
+    offsets[op.dim.value.data] = op.offset.value.data
 
     def run(m: Machine, frame: Frame) -> None:
         frame[outs[0]] = frame[ins[0]].subslice(offsets, shape)

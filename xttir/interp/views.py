@@ -125,13 +125,17 @@ class Reshape(_Same):
 
 class Layout:
     """Elements of `dtype` at byte `offsets` (int64 (1 or b, *s), multiples of the element's size)
-    of an array of bytes (b, n). Further steps apply to the offsets: a path has at most this one."""
+    of an array of bytes (b, n). Further steps apply to the offsets: a path has at most this one.
 
-    __slots__ = ("_next", "dtype", "offsets")
+    `copies`: how many bytes further on each element is held again, once for each number.
+    """
 
-    def __init__(self, offsets: np.ndarray, dtype: np.dtype):
+    __slots__ = ("_next", "copies", "dtype", "offsets")
+
+    def __init__(self, offsets: np.ndarray, dtype: np.dtype, copies: tuple[int, ...] = ()):
         self.offsets = offsets
         self.dtype = dtype
+        self.copies = copies
         self._next: dict[ViewStep, Layout] = {}
 
     @property
@@ -141,14 +145,18 @@ class Layout:
     def then(self, step: ViewStep) -> Layout:
         """What is seen through `step` of what is seen through this."""
         if not step.static:
-            return Layout(step.apply(self.offsets), self.dtype)
+            return self.at(step.apply(self.offsets))
         found = self._next.get(step)
         if found is None:
-            found = self._next[step] = Layout(step.apply(self.offsets), self.dtype)
+            found = self._next[step] = self.at(step.apply(self.offsets))
         return found
 
+    def at(self, offsets: np.ndarray) -> Layout:
+        """The layout with other offsets."""
+        return Layout(offsets, self.dtype, self.copies)
+
     def take(self, programs: np.ndarray) -> Layout:
-        return self if self.static else Layout(self.offsets[programs], self.dtype)
+        return self if self.static else self.at(self.offsets[programs])
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         size = self.dtype.itemsize
@@ -214,12 +222,14 @@ def footprint(path: Path, shape: tuple[int, ...]) -> np.ndarray | None:
     if is_static(path) and not isinstance(path[0], Layout):
         return _static_footprint(path, shape)
     at, size = offsets_of(path, shape), 1
+    copies: tuple[int, ...] = ()
     if isinstance(path[0], Layout):
-        size = path[0].dtype.itemsize
+        size, copies = path[0].dtype.itemsize, path[0].copies
     covered = np.zeros((at.shape[0], prod(shape)), bool)
     flat = at.reshape(at.shape[0], -1)
-    for k in range(size):
-        np.put_along_axis(covered, flat + k, True, axis=1)
+    for start in (0, *copies):
+        for k in range(size):
+            np.put_along_axis(covered, flat + (start + k), True, axis=1)
     return None if covered.all() else covered
 
 
