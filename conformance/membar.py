@@ -33,6 +33,7 @@ from xttir.diagnostics import Fault, Kind, Policy, XttirError
 from xttir.dialects import scf, tt
 from xttir.frontends.mlir import parse_module
 from xttir.interp.tracing import Launch
+from xttir.interp.tracing.launch import Number
 from xttir.refine.pipeline import apply
 
 FILES = ("test/Analysis/test-membar*.mlir", "test/TritonNvidiaGPU/membar*.mlir")
@@ -240,10 +241,11 @@ def launches_of(module: ModuleOp, name: str) -> Iterator[Launch]:
         if isinstance(a.type, IntegerType | IndexType) and a.index not in bounds
     ]
     for trip in trips:
-        numbers = {"low": 0, "high": trip, "step": 1}
-        fixed = {index: numbers[role] for index, role in bounds.items()}
+        by_role = {"low": 0, "high": trip, "step": 1}
+        fixed = {index: by_role[role] for index, role in bounds.items()}
         for values in itertools.islice(itertools.product((0, 1), repeat=len(free)), 8):
-            yield Launch(name, (1, 1, 1), fixed | dict(zip(free, values, strict=True)))
+            numbers = {**fixed, **dict(zip(free, values, strict=True))}
+            yield Launch(name, (1, 1, 1), dict[int, Number](numbers))
 
 
 def lines_of(row: Row, everything: bool) -> list[str]:

@@ -74,7 +74,8 @@ class Store:
         """Keep a module. One with the same key is replaced."""
         (self.folder / f"{kept.key}.mlir").write_text(text)
         if contents:
-            np.savez(self.folder / f"{kept.key}.npz", **{str(k): v for k, v in contents.items()})
+            named: dict[str, Any] = {str(k): v for k, v in contents.items()}
+            np.savez(self.folder / f"{kept.key}.npz", **named)
         self._append(asdict(kept))
 
     def done(self) -> set[str]:

@@ -37,7 +37,7 @@ def _ptx_target() -> type[Target]:
 
 
 def _verify_races() -> type[ModulePass]:
-    from xttir.analyses.passes import VerifyRacesPass
+    from xttir.tools.verify_races import VerifyRacesPass
 
     return VerifyRacesPass
 

@@ -28,6 +28,7 @@ commands:
   sanitize [OPTIONS] -m MODULE [ARGS]  the same for a module
   sanitize [OPTIONS] pytest [ARGS]     the same for a test suite, also under xdist
   verify [OPTIONS] KERNEL.ptx --launch FILE    every schedule of one launch of a PTX kernel
+  verify [OPTIONS] MODULE              every schedule of a launch of TTGIR, every size of TTIR
   verify [OPTIONS] SCRIPT.py [ARGS]    every schedule of the PTX of every launch a script makes,
                                        and every size of every kernel that it launches
   run [OPTIONS] KERNEL.ptx --launch FILE       run a PTX kernel on the CPU along one schedule
@@ -125,8 +126,11 @@ def verify(words: Sequence[str]) -> int:
         every_schedule=values["every_schedule"] or not values["every_size"],
         assume=values["assume"],
         timeout=values["timeout"],
+        level=values["level"],
     )
     kernel = _is_ptx(file)
+    if _is_module(file):
+        return _verify_module(file, values, settings)
     if kernel and (values["every_size"] or values["assume"]):
         word = "--every-size" if values["every_size"] else "--assume"
         raise UsageError(f"{word} is for scripts: it looks at the TTIR of their kernels")
@@ -138,7 +142,7 @@ def verify(words: Sequence[str]) -> int:
         print(static.how_to_launch(file), file=sys.stderr)
         return 2
     if not kernel and (values["launch"] or values["init_launch"]):
-        raise UsageError("--launch and --init-launch are for PTX files, not for scripts")
+        raise UsageError("--launch and --init-launch are not for scripts")
     from xttir.tools.output import Output
 
     bar = not (values["no_progress"] or values["quiet"])
@@ -151,6 +155,22 @@ def verify(words: Sequence[str]) -> int:
             start = verify_module if file == "-m" else verify_script
             name, args = (rest[0], rest[1:]) if file == "-m" else (file, rest)
             report = start(name, args, settings, bar=bar)
+        output.write(report)
+    return report.exit_code
+
+
+def _verify_module(file: str, values: dict[str, Any], settings: Any) -> int:
+    """TTGIR in every schedule, TTIR for every size."""
+    for name in ("init_launch", "confirm", "witness", "dump_launch"):
+        if values[name]:
+            raise UsageError(f"--{name.replace('_', '-')} is not for modules")
+    if values["launch"] and values["assume"]:
+        raise UsageError("--assume and --launch exclude each other")
+    from xttir.tools.output import Output
+    from xttir.tools.verify_ttgir import verify_file
+
+    with Output(values["format"], values["output"], values["quiet"], values["color"]) as output:
+        report = verify_file(file, values["assume"], values["launch"], values["entry"], settings)
         output.write(report)
     return report.exit_code
 
@@ -417,12 +437,15 @@ def _sanitize_help() -> str:
 def _verify_help() -> str:
     lines = [
         "usage: xttir verify [OPTIONS] KERNEL.ptx --launch FILE",
+        "       xttir verify [OPTIONS] MODULE [--assume VALUES | --launch FILE]",
         "       xttir verify [OPTIONS] SCRIPT.py [ARGS]",
         "       xttir verify [OPTIONS] -m MODULE [ARGS]",
         "",
         "Proves that every schedule of the threads and asynchronous operations of a launch goes",
         "right: phases of barriers, races, proxies, lifetimes, deadlock. Or gives a schedule that",
-        "shows a fault. A script runs on the CPU; the PTX of each launch it makes is verified.",
+        "shows a fault. A script runs on the CPU; the PTX of each launch it makes is verified, or",
+        "the TTGIR (--level). A TTGIR module (.mlir, .ttgir, '-') is verified after Triton's",
+        "barrier insertion, at the values of --assume or --launch; TTIR for every size.",
         "",
         *_option_help("what is verified:", options.VERIFY_OPTIONS),
         "",

@@ -66,6 +66,7 @@ class EverySizes:
         began = time.perf_counter()
         file = location_of(function_of(launch)).file
         outcome = Outcome(launch.kernel, file, "every size", index=index, every_size=True)
+        outcome.level = "ttir"
         self.report.outcomes.append(outcome)
         found = prove(contract, self.settings.timeout)
         outcome.seconds = time.perf_counter() - began

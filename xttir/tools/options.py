@@ -269,9 +269,17 @@ VERIFY_OPTIONS: tuple[Option, ...] = (
         flag=True,
     ),
     Option(
+        "level",
+        "ptx",
+        "scripts: what every schedule is asked of: ptx, ttgir (after barrier insertion) or both",
+        _one_of(("ptx", "ttgir", "both")),
+        "LEVEL",
+    ),
+    Option(
         "assume",
         "",
-        "every size: what else is known of the arguments ('n % 64 == 0; s >= n')",
+        "every size: what else is known of the arguments ('n % 64 == 0; s >= n'); a TTGIR module: "
+        "their values ('K == 512; grid[0] == 4; idx == [0, 4]')",
         str,
         "WORDS",
     ),

@@ -78,12 +78,13 @@ def _brief_lines(folds: list[list[Group]]) -> Iterator[Line]:
 def _sides(fault: Fault) -> list[str]:
     """The first place of every side of a fault."""
     places: list[str] = []
-    begins = True
+    begins, role = True, ""
+    compiled = any(place.file.endswith(".ptx") for place in fault.locations)
     for place in fault.locations:
-        if begins:
+        if begins or (not compiled and place.role != role):
             places.append(render.shown_place(_brief(place)))
-        # A side ends with its PTX line.
-        begins = place.file.endswith(".ptx")
+        # A side ends with its PTX line; the places of a side of TTGIR say the same of themselves.
+        begins, role = place.file.endswith(".ptx"), place.role
     return places
 
 

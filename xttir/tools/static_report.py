@@ -38,6 +38,8 @@ class Outcome:
     """What `run` says of each output, a line each; the contract of every size."""
     every_size: bool = False
     """Whether this is about the kernel's TTIR for every size, not about one launch."""
+    level: str = "ptx"
+    """What of the kernel was looked at: "ptx", "ttgir" or "ttir"."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -56,6 +58,7 @@ class Outcome:
             "details": list(self.details),
             "result": list(self.result),
             "every_size": self.every_size,
+            "level": self.level,
         }
 
 

@@ -44,6 +44,8 @@ class Settings:
     """Scripts: every schedule of the PTX of each launch."""
     assume: str = ""
     timeout: int = 20
+    level: str = "ptx"
+    """Scripts: what every schedule is asked of, "ptx", "ttgir" or "both"."""
     most_steps: int = 0
     """Of a trace; 0: the executor's choice."""
 

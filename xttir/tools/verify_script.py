@@ -3,7 +3,7 @@ and every size of each kernel that it launches.
 
 The script runs as under `sanitize`, so that sizes, scalars and index data are the ones it really
 uses; each launch is described before it runs and verified once the script has ended.
-`tools.every_size` generalises the launches.
+`tools.every_size` generalises the launches, `tools.verify_ttgir` looks at their TTGIR.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from xttir.tools.collect import watch
 from xttir.tools.every_size import EverySizes
 from xttir.tools.static_report import StaticReport
 from xttir.tools.verify import Settings, Verifier, guarded, problem
+from xttir.tools.verify_ttgir import ScriptModules
 
 
 @dataclass(frozen=True)
@@ -42,9 +43,16 @@ class Captured:
 class Capture:
     """Sees every launch before it runs, and keeps the distinct ones."""
 
-    def __init__(self, report: StaticReport, sizes: EverySizes | None, schedules: bool):
+    def __init__(
+        self,
+        report: StaticReport,
+        sizes: EverySizes | None,
+        modules: ScriptModules | None,
+        schedules: bool,
+    ):
         self.report = report
         self.sizes = sizes
+        self.modules = modules
         self.schedules = schedules
         self.found: list[Captured] = []
         self.seen: set[str] = set()
@@ -56,6 +64,8 @@ class Capture:
 
         if self.sizes is not None:
             self.sizes.take(launch)
+        if self.modules is not None:
+            self.modules.take(launch)
         if not self.schedules:
             return
         code = device_code(launch)
@@ -112,8 +122,12 @@ def _verify(
     report = StaticReport(policy=settings.policy())
     with guarded(report):
         sizes = EverySizes(report, settings) if settings.every_size else None
-        captured = _run(runner(), settings, report, bar, sizes)
+        asks = settings.every_schedule and settings.level != "ptx"
+        modules = ScriptModules(report, settings) if asks else None
+        captured = _run(runner(), settings, report, bar, sizes, modules)
         _verify_all(captured, settings, report)
+        if modules is not None:
+            modules.verify()
         if sizes is not None:
             sizes.prove()
     report.wall = time.monotonic() - began
@@ -126,9 +140,11 @@ def _run(
     report: StaticReport,
     bar: bool,
     sizes: EverySizes | None,
+    modules: ScriptModules | None,
 ) -> list[Captured]:
     """Run the script; what ended it early goes into `report`."""
-    capture = Capture(report, sizes, settings.every_schedule)
+    ptx = settings.every_schedule and settings.level != "ttgir"
+    capture = Capture(report, sizes, modules, ptx)
     watch(start, report, settings.policy().with_checks("host"), capture, "verify", bar)
     return capture.found
 
