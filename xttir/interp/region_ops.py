@@ -11,10 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Operation
 
 from xttir.dialects import tt
 from xttir.interp.affine import dense
+from xttir.interp.batch import take
 from xttir.interp.control import run_single_exit
 from xttir.interp.machine import Machine
 from xttir.interp.plan import Compiler, Frame, Implementations, RegionPlan, Step
@@ -31,7 +33,7 @@ def _apply(
     m: Machine, region: RegionPlan, frame: Frame, arguments: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
     """Run `region` with its block arguments bound to arrays (b, ...) of equal rank."""
-    if region.branches:
+    if region.branches or _has_tiles(region):
         return _apply_by_element(m, region, frame, arguments)
     inner = list(frame)
     rank = arguments[0].ndim
@@ -42,16 +44,26 @@ def _apply(
     return [dense(v) for v in run_single_exit(m, region, inner)]
 
 
+def _has_tiles(region: RegionPlan) -> bool:
+    """Whether the region makes tiles of its scalars."""
+    values = (v for op in region.entry.ops for v in (*op.operands, *op.results))
+    return any(isinstance(v.type, TensorType) for v in values)
+
+
 def _apply_by_element(
     m: Machine, region: RegionPlan, frame: Frame, arguments: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
-    """The same for regions that branch: every element is a program of its own, so that elements
-    which go different ways are told apart as programs are."""
+    """The same for regions that branch, or that compute with tiles: every element is a program of
+    its own, so that elements which go different ways are told apart as programs are."""
     shape = np.broadcast_shapes(*(a.shape for a in arguments))
+    if region.captured:
+        # What comes from outside may differ where the arguments do not.
+        shape = (m.pids.size, *shape[1:])
     each = int(np.prod(shape[1:]))
     inner = list(frame)
-    for slot, array in _captured(region, frame):
-        inner[slot] = np.repeat(array, each) if array.shape[0] > 1 else array
+    rows = np.repeat(np.arange(shape[0]), each)
+    for slot in region.captured:
+        inner[slot] = take(frame[slot], rows)
     for slot, value in zip(region.entry.arguments, arguments, strict=True):
         inner[slot] = np.broadcast_to(value, shape).reshape(-1)
     before = m.pids

@@ -12,6 +12,7 @@ _LATER: dict[str, tuple[str, str]] = {
     "tt.dot_scaled": ("xttir.interp.dot_scaled", "DotScaledFunctions"),
     "tt.extern_elementwise": ("xttir.interp.libdevice", "LibdeviceFunctions"),
     "tt.elementwise_inline_asm": ("xttir.interp.inline_ptx", "InlineAsmFunctions"),
+    "ttng.packed_arith": ("xttir.interp.packed", "PackedFunctions"),
     "llvm": ("xttir.interp.llvm", "LLVMFunctions"),
     "ttg": ("xttir.interp.ttg", "TritonGPUFunctions"),
     "gluon": ("xttir.interp.ttg", "TritonGPUFunctions"),
