@@ -56,9 +56,6 @@ def _apply_by_element(
     """The same for regions that branch, or that compute with tiles: every element is a program of
     its own, so that elements which go different ways are told apart as programs are."""
     shape = np.broadcast_shapes(*(a.shape for a in arguments))
-    if region.captured:
-        # What comes from outside may differ where the arguments do not.
-        shape = (m.pids.size, *shape[1:])
     each = int(np.prod(shape[1:]))
     inner = list(frame)
     rows = np.repeat(np.arange(shape[0]), each)
@@ -92,13 +89,24 @@ def _combine_with(m: Machine, region: RegionPlan, frame: Frame) -> Combine:
     return combine
 
 
-def _full(op: Operation, args: Sequence[Any]) -> list[np.ndarray]:
-    """Operands with their lane axes at full extent."""
+def _full(
+    m: Machine, op: Operation, region: RegionPlan, frame: Frame, args: Sequence[Any]
+) -> list[np.ndarray]:
+    """Operands with their lane axes at full extent; one for each program where `region` uses
+    something from outside that may differ between programs."""
     arrays: list[np.ndarray] = []
     for value, operand in zip(args, op.operands, strict=True):
         array = dense(value)
         arrays.append(np.broadcast_to(array, (array.shape[0], *shape_of(operand.type))))
+    if any(_differs(frame[slot]) for slot in region.captured):
+        batch = m.pids.size
+        arrays = [np.repeat(a, batch, axis=0) if a.shape[0] < batch else a for a in arrays]
     return arrays
+
+
+def _differs(value: Any) -> bool:
+    """Whether a value may not be the same for all programs."""
+    return value is not None and not (type(value) is np.ndarray and value.shape[0] == 1)
 
 
 def _step(
@@ -127,7 +135,7 @@ def build_reduce(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[i
     known = match_combine(op.combine_op)
 
     def run(m: Machine, frame: Frame, args: Sequence[Any]) -> Sequence[Any]:
-        arrays = _full(op, args)
+        arrays = _full(m, op, region, frame, args)
         return reduce_values(arrays, axis + 1, _combine_with(m, region, frame), known)
 
     return _step(op, ins, outs, run)
@@ -141,7 +149,7 @@ def build_scan(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int
     known = match_combine(op.combine_op)
 
     def run(m: Machine, frame: Frame, args: Sequence[Any]) -> Sequence[Any]:
-        arrays = _full(op, args)
+        arrays = _full(m, op, region, frame, args)
         combine = _combine_with(m, region, frame)
         return scan_values(arrays, axis + 1, combine, reverse, known)
 
@@ -156,7 +164,7 @@ def build_map(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
     pack = op.pack.value.data
 
     def run(m: Machine, frame: Frame, args: Sequence[Any]) -> Sequence[Any]:
-        arrays = _full(op, args)
+        arrays = _full(m, op, region, frame, args)
         batch = max(a.shape[0] for a in arrays)
         shape = arrays[0].shape[1:]
         split = [np.broadcast_to(a, (batch, *shape)).reshape(batch, -1, pack) for a in arrays]
