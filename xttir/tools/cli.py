@@ -142,7 +142,7 @@ def verify(words: Sequence[str]) -> int:
         print(static.how_to_launch(file), file=sys.stderr)
         return 2
     if not kernel and (values["launch"] or values["init_launch"]):
-        raise UsageError("--launch and --init-launch are not for scripts")
+        raise UsageError("--launch and --init-launch are for PTX files and modules, not for scripts")
     from xttir.tools.output import Output
 
     bar = not (values["no_progress"] or values["quiet"])
