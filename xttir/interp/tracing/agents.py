@@ -16,7 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from xttir.analyses import events as ev
 from xttir.diagnostics import Fault, Kind, Policy, Unsupported
 from xttir.dialects.locations import location_of, locations_of
-from xttir.interp.tracing.values import UNKNOWN, Unknown
+from xttir.interp.tracing.values import UNKNOWN, VARYING, Unknown
 
 if TYPE_CHECKING:
     from xttir.interp.tracing.tracer import Tracer
@@ -38,6 +38,14 @@ class Agent:
     env: dict[SSAValue, Any] = field(default_factory=dict)
     groups: dict[str, int] = field(default_factory=dict)
     """Groups committed to each engine ("wgmma", ...)."""
+    done: dict[str, int] = field(default_factory=dict)
+    """Of these, how many are complete: the first ones."""
+    frame: tuple[Operation, ...] = ()
+    """The calls it is in."""
+    base: int = 0
+    """Where shared memory of the function begins that it is in."""
+    pending: list[Any] = field(default_factory=list)
+    """See `barriers_to_come`."""
     thread: Any = None
     ready: Callable[[], bool] | None = None
     waits_at: Operation | None = None
@@ -61,6 +69,13 @@ class Agent:
         return self.threads_of(np.zeros(1, np.int64))
 
     @property
+    def everyone(self) -> np.ndarray:
+        """int32: all threads of the program, of every agent."""
+        t = self.tracer
+        first = int(t.first_lanes[0])
+        return np.arange(first, first + t.threads * t.blocks, dtype=np.int32)
+
+    @property
     def blocks(self) -> int:
         """Blocks of a program."""
         return self.tracer.blocks
@@ -79,6 +94,10 @@ class Agent:
         """A number that decides what happens: where programs differ in it, those that agree with
         the one at hand go on, and the others are traced on their own. Raises `Unsupported` if it
         depends on data or on an argument that was not given."""
+        if value is VARYING:
+            raise Unsupported(
+                f"{what} that is not the same in all threads of a partition", location_of(op)
+            )
         if isinstance(value, Unknown):
             raise Unsupported(
                 f"{what} that depends on data or on an argument that is not given",
@@ -102,8 +121,12 @@ class Agent:
             self.tracer.events.append(event)
 
     def meet(self, op: Operation) -> None:
-        """All threads of the agent meet at their hardware barrier."""
+        """All threads of the agent meet at their hardware barrier (one warp needs none)."""
         lanes = self.lanes
+        self.pending.clear()
+        if self.warps == 1:
+            self.emit(ev.WarpSync(self.ins(op), lanes, np.full(1, 0xFFFFFFFF, np.uint32)))
+            return
         self.emit(
             ev.NamedBarrier(
                 self.ins(op),
@@ -112,6 +135,12 @@ class Agent:
                 np.full(1, self.count, np.int32),
             )
         )
+
+    def meet_all(self, op: Operation, barrier: int = 1) -> None:
+        """All threads of each block meet, workers too (at a place that all of them come to)."""
+        id_ = np.full(1, barrier, np.int32)
+        count = np.full(1, self.tracer.threads, np.int32)
+        self.emit(ev.NamedBarrier(self.ins(op), self.everyone, id_, count))
 
     def fault(
         self,

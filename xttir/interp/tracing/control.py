@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-import numpy as np
-from xdsl.dialects.builtin import IndexType, IntegerType
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.traits import IsTerminator
 
@@ -21,7 +20,7 @@ from xttir.dialects.locations import location_of
 from xttir.interp.tracing import handlers
 from xttir.interp.tracing.agents import Agent
 from xttir.interp.tracing.evaluate import PURE
-from xttir.interp.tracing.values import UNKNOWN, Pending, Unknown
+from xttir.interp.tracing.values import UNKNOWN, VARYING, Pending, Unknown
 
 MOST_ITERATIONS = 1 << 20
 
@@ -64,6 +63,8 @@ def _run_block(a: Agent, block: Block) -> Operation | None:
 def run_op(a: Agent, op: Operation) -> None:
     """Execute one op: its values are then in the environment."""
     args = [a.value(v) for v in op.operands]
+    if any(type(v) is Pending for v in args):
+        not_in_flight(a, op, args)
     handler = handlers.HANDLERS.get(type(op))
     if handler is not None:
         result = handler(a, op, *args)
@@ -76,7 +77,6 @@ def run_op(a: Agent, op: Operation) -> None:
     dialect = op.name.partition(".")[0]
     if dialect not in PURE and dialect not in _SILENT:
         raise Unsupported(f"the events of {op.name}", location_of(op))
-    _not_in_flight(a, op, args)
     if "allocation.offset" in op.attributes:
         from xttir.interp.tracing.scratch import through_scratch
 
@@ -98,12 +98,15 @@ def _set(a: Agent, op: Operation, result: Any) -> None:
         a.env[ssa] = UNKNOWN if value is None else value
 
 
-def _not_in_flight(a: Agent, op: Operation, args: Values) -> None:
-    """Registers that a product in flight writes are nobody else's before its wait."""
+def not_in_flight(a: Agent, op: Operation, args: Values) -> None:
+    """Registers that an operation in flight writes are nobody else's before its wait. Control flow
+    only passes them on."""
+    if type(op) in handlers.IN_FLIGHT or type(op) in _STRUCTURED:
+        return
+    from xttir.interp.tracing.ttng_mma import used_in_flight
+
     for value in args:
         if isinstance(value, Pending):
-            from xttir.interp.tracing.ttng_mma import used_in_flight
-
             used_in_flight(a, op, value)
 
 
@@ -114,7 +117,7 @@ def _for(a: Agent, op: Operation, args: Values) -> Values:
     assert isinstance(op, scf.ForOp)
     low, high, step, *carried = args
     if any(isinstance(v, Unknown) for v in (low, high, step)) and is_quiet(op.body):
-        return [UNKNOWN] * len(carried)
+        return [_lost(a)] * len(carried)
     first, end, by = (
         a.number(op, v, f"the {name} of a loop")
         for v, name in ((low, "lower bound"), (high, "upper bound"), (step, "step"))
@@ -134,8 +137,8 @@ def _if(a: Agent, op: Operation, args: Values) -> Values:
     assert isinstance(op, scf.IfOp)
     if isinstance(args[0], Unknown):
         if all(is_quiet(r) for r in op.regions):
-            return [UNKNOWN] * len(op.results)
-        holds = a.tracer.choose()
+            return [_lost(a)] * len(op.results)
+        holds = _chosen(a, op, args[0])
     else:
         holds = bool(a.number(op, args[0], "a condition"))
     region = op.true_region if holds else op.false_region
@@ -145,13 +148,29 @@ def _if(a: Agent, op: Operation, args: Values) -> Values:
 def _while(a: Agent, op: Operation, args: Values) -> Values:
     assert isinstance(op, scf.WhileOp)
     if all(is_quiet(r) for r in op.regions) and not _decided(a, op, args):
-        return [UNKNOWN] * len(op.results)
+        return [_lost(a)] * len(op.results)
     for _ in range(MOST_ITERATIONS):
         holds, *args = run_region(a, op.before_region, args)
         if not a.number(op, holds, "the condition of a loop"):
             return args
         args = run_region(a, op.after_region, args)
     raise Unsupported(f"a loop of more than {MOST_ITERATIONS} iterations", location_of(op))
+
+
+def _chosen(a: Agent, op: Operation, condition: Any) -> bool:
+    """Which way a branch goes whose condition depends on data."""
+    if condition is VARYING:
+        a.number(op, condition, "a condition")
+    return a.tracer.choose()
+
+
+def _lost(a: Agent) -> Unknown:
+    """What control flow gives that is passed over."""
+    state = a.tracer.state
+    if "lost" not in state:
+        varies = any(isinstance(op, handlers.VARY) for op in a.tracer.module.walk())
+        state["lost"] = VARYING if varies else UNKNOWN
+    return state["lost"]
 
 
 def _decided(a: Agent, op: Operation, args: Values) -> bool:
@@ -168,11 +187,14 @@ def _call(a: Agent, op: Operation, args: Values) -> Values:
     function = tt.function_named(a.tracer.module, op.callee.root_reference.data)
     if function is None or not function.body.blocks:
         raise Unsupported(f"a call of {op.callee}, which has no body", location_of(op))
-    outer, a.env = a.env, {}
+    outer = a.env, a.base, a.frame
+    offset = op.attributes.get("allocation.offset")
+    a.env, a.frame = {}, (*a.frame, op)
+    a.base += offset.value.data if isinstance(offset, IntegerAttr) else 0
     try:
         return run_region(a, function.body, args)
     finally:
-        a.env = outer
+        a.env, a.base, a.frame = outer
 
 
 def _warp_specialize(a: Agent, op: Operation, args: Values) -> Values:
@@ -182,12 +204,13 @@ def _warp_specialize(a: Agent, op: Operation, args: Values) -> Values:
     t = a.tracer
     holder = op.partitions
     captures = [a.value(v) for v in holder.operands]
-    _all_meet(a, op)
+    a.meet_all(op)
     partners: list[Agent] = []
     counts = op.partition_num_warps.get_values()
     starts = first_warps(op, t.warps)
     for number, region in enumerate(holder.partition_regions):
         agent = Agent(t, f"partition {number}", starts[number], counts[number], 2 + number)
+        agent.base, agent.frame = a.base, a.frame
         partners.append(agent)
 
         def body(one: Agent = agent, r: Region = region) -> None:
@@ -196,18 +219,8 @@ def _warp_specialize(a: Agent, op: Operation, args: Values) -> Values:
         t.start(agent, body)
     results = run_region(a, op.default_region, [])
     a.wait_until(op, lambda: all(p.thread.dead for p in partners), lambda: "the partitions to end")
-    _all_meet(a, op)
+    a.meet_all(op)
     return results
-
-
-def _all_meet(a: Agent, op: Operation) -> None:
-    """A barrier of all threads of the program's blocks."""
-    from xttir.analyses.events import NamedBarrier
-
-    t = a.tracer
-    lanes = (t.first_lanes[:, None] + np.arange(t.threads)[None, :]).reshape(-1)
-    id_, count = np.full(1, 1, np.int32), np.full(1, t.threads, np.int32)
-    t.events.append(NamedBarrier(a.ins(op), lanes.astype(np.int32), id_, count))
 
 
 def first_warps(op: ttg.WarpSpecializeOp, warps: int) -> list[int]:
@@ -242,10 +255,10 @@ def _next(a: Agent, last: Operation) -> tuple[Block, Values]:
         if isinstance(condition, Unknown):
             join = _quiet_join(last)
             if join is not None:
-                return join, [UNKNOWN] * len(join.args)
+                return join, [_lost(a)] * len(join.args)
             if _in_cycle(last):
                 a.number(last, condition, "the condition of a loop")
-            holds = a.tracer.choose()
+            holds = _chosen(a, last, condition)
         else:
             holds = bool(a.number(last, condition, "a condition"))
         if holds:
@@ -330,8 +343,8 @@ def is_quiet_block(block: Block) -> bool:
 
 
 def _is_quiet_op(op: Operation) -> bool:
-    if type(op) in handlers.HANDLERS:
-        return type(op) in handlers.QUIET
     if isinstance(op, tt.CallOp) or "allocation.offset" in op.attributes:
         return False
+    if type(op) in handlers.HANDLERS:
+        return type(op) in handlers.QUIET
     return op.has_trait(IsTerminator) or op.name.partition(".")[0] in (*PURE, *_SILENT, "scf")

@@ -26,7 +26,7 @@ from xttir.interp.report import FaultLog
 from xttir.interp.sanitizer import Sanitizer
 from xttir.interp.taint import Tainted
 from xttir.interp.tracing.launch import Launch
-from xttir.interp.tracing.values import UNKNOWN, Unknown
+from xttir.interp.tracing.values import UNKNOWN, VARYING, Unknown
 from xttir.interp.types import numpy_dtype
 from xttir.policy import RunPolicy
 
@@ -130,7 +130,7 @@ class Evaluator:
             for a in args:
                 if type(a) is np.ndarray and a.dtype == np.bool_ and a.all():
                     return [a]
-        return [UNKNOWN] * len(op.results)
+        return [VARYING if VARYING in args else UNKNOWN] * len(op.results)
 
 
 _EFFECTS = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert")

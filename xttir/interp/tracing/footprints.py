@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute
 
 from xttir.analyses.events import Footprint, Mode, Proxy, Space
-from xttir.diagnostics import Unsupported
+from xttir.diagnostics import Kind, Unsupported
 from xttir.dialects.layouts.encodings import (
     TensorMemoryEncodingAttr,
     TensorMemoryScalesEncodingAttr,
@@ -51,8 +51,9 @@ def footprint(
     """What each thread of `a` (rows in order of `a.lanes`) touches to load a tensor of type `ty`
     from `view`, or to store it there, every thread the elements that it holds.
 
-    `once`: of threads that hold copies of an element only the first touches it.
+    `once`: of threads of a block that hold copies of an element only the first touches it.
     """
+    used(a, view)
     # Hashing a type costs more than all the rest: types of a module live as long as its trace.
     known = a.tracer.state.setdefault("footprints", {})
     short = (view.pattern, view.shift, id(view.ty), id(ty), a.warps, mode, proxy, once, may)
@@ -63,7 +64,7 @@ def footprint(
         found = memo.get(key)
         if found is None:
             found = memo[key] = _by_thread(a, ty, view, once)
-        made = known[short] = _placed(a, view, found, mode, proxy, may)
+        made = known[short] = placed(a, view, found, mode, proxy, may)
     return made
 
 
@@ -83,6 +84,7 @@ def whole(
     ranks hold, whoever asks. `lanes`: those of the event, or the first ones of its units (default:
     all threads of `a`).
     """
+    used(a, view)
     known = a.tracer.state.setdefault("footprints", {})
     if ranks is None:
         lanes = a.lanes if lanes is None else lanes
@@ -94,22 +96,53 @@ def whole(
     made = known.get(short)
     if made is None:
         found = _own(view, blocks or (0,)) if ranks is None else _of(view, ranks)
-        made = known[short] = _placed(a, view, found, mode, proxy, may)
+        made = known[short] = placed(a, view, found, mode, proxy, may)
     return made
+
+
+def along(a: Agent, ty: TensorType, view: View, axis: int, mode: Mode) -> Footprint:
+    """What each thread may touch where the elements that it holds are taken from, or put at, places
+    along `axis` that are not known."""
+    used(a, view)
+    memo = view.pattern.memo
+    key = ("along", ty, view.ty.encoding, a.warps, a.blocks, axis)
+    found = memo.get(key)
+    if found is None:
+        shape = view.pattern.at.shape
+        grid = np.indices(ty.get_shape()).reshape(len(shape), -1)
+        elements = _held(a, ty)
+        many = []
+        for place in range(shape[axis]):
+            grid[axis] = place
+            many.append(np.ravel_multi_index(tuple(grid), shape)[elements])
+        table = np.concatenate(many, axis=1)
+        at = view.pattern.at.reshape(-1)[table]
+        found = memo[key] = merged(at, _owner(a, view, table), view)
+    return placed(a, view, found, mode, Proxy.GENERIC, True)
+
+
+def used(a: Agent, view: View) -> None:
+    """Called where `view` is accessed."""
+    if view.outside is not None:
+        a.fault(
+            view.outside,
+            Kind.OUT_OF_BOUNDS,
+            "an index of a buffer that does not exist, and the buffer is accessed",
+        )
 
 
 def pieces(view: View, rank: int = 0) -> tuple[np.ndarray, int]:
     """The bytes of `view` that block `rank` of the program holds, relative to `view.shift`: starts
     int64 (k,), and the size of each. Cells in tensor memory."""
     memo = view.pattern.memo
-    free = _free(view.ty)
+    free = copies(view.ty)
     key = ("pieces", rank & ~free, free, view.shift % CELL)
     found = memo.get(key)
     if found is None:
         at, blocks = view.pattern.at.reshape(-1), view.pattern.blocks.reshape(-1)
         if view.space is Space.SHARED:
             at = at[blocks & ~free == rank & ~free]
-        starts, size, _ = _merged(at[None], None, view)
+        starts, size, _ = merged(at[None], None, view)
         found = memo[key] = (starts[0], size)
     return found
 
@@ -141,7 +174,9 @@ def _cut(starts: np.ndarray, size: int, into: int) -> np.ndarray:
     return (starts[:, None] + np.arange(0, size, into)).reshape(-1) if size != into else starts
 
 
-def _placed(a: Agent, view: View, found: Pieces, mode: Mode, proxy: Proxy, may: bool) -> Footprint:
+def placed(
+    a: Agent, view: View, found: Pieces, mode: Mode, proxy: Proxy, may: bool = False
+) -> Footprint:
     """The pieces moved to where the view begins."""
     starts, size, owner = found
     shift = view.shift // CELL if view.space is Space.TENSOR else view.shift
@@ -153,40 +188,45 @@ def _placed(a: Agent, view: View, found: Pieces, mode: Mode, proxy: Proxy, may: 
 
 def _by_thread(a: Agent, ty: TensorType, view: View, once: bool) -> Pieces:
     """See `footprint`."""
-    held = flat_element_of(ty)
     pattern = view.pattern
     if tuple(ty.get_shape()) != pattern.at.shape:
         raise Unsupported(f"{ty} in memory of shape {'x'.join(map(str, pattern.at.shape))}")
-    if held.shape[1:] != (32, a.warps, a.blocks):
-        raise Unsupported(
-            f"{ty}, laid out for {held.shape[2]} warps of {held.shape[1]} threads in "
-            f"{held.shape[3]} blocks, in {a.warps} warps of {a.blocks} blocks"
-        )
-    # (blocks, warps, lanes, registers) as rows of threads.
-    elements = held.transpose(3, 2, 1, 0).reshape(-1, held.shape[0])
+    elements = _held(a, ty)
     at = pattern.at.reshape(-1)[elements]
     if once:
-        flat = elements.reshape(-1)
+        block = np.repeat(np.arange(a.blocks), elements.size // a.blocks)
+        flat = block * pattern.at.size + elements.reshape(-1)
         _, first = np.unique(flat, return_index=True)
         kept = np.zeros(flat.size, bool)
         kept[first] = True
         at = np.where(kept.reshape(at.shape), at, -1)
     owner = _owner(a, view, elements)
-    return _merged(at, owner, view)
+    return merged(at, owner, view)
+
+
+def _held(a: Agent, ty: TensorType) -> np.ndarray:
+    """int64 (threads, registers): which element of a tensor, row-major, each thread holds."""
+    held = flat_element_of(ty)
+    if held.shape[1:] != (32, a.warps, a.blocks):
+        raise Unsupported(
+            f"{ty}, laid out for {held.shape[2]} warps of {held.shape[1]} threads in "
+            f"{held.shape[3]} blocks, in {a.warps} warps of {a.blocks} blocks"
+        )
+    return held.transpose(3, 2, 1, 0).reshape(-1, held.shape[0])
 
 
 def _owner(a: Agent, view: View, elements: np.ndarray) -> np.ndarray | None:
     """The rank of the block whose memory each thread uses for each element; None: its own."""
     if view.space is Space.TENSOR or a.blocks == 1:
         return None
-    free = _free(view.ty)
+    free = copies(view.ty)
     own = np.repeat(np.arange(a.blocks), elements.shape[0] // a.blocks)[:, None]
     holder = view.pattern.blocks.reshape(-1)[elements]
     owner = (holder & ~free) | (own & free)
     return None if (owner == own).all() else owner
 
 
-def _merged(at: np.ndarray, owner: np.ndarray | None, view: View) -> Pieces:
+def merged(at: np.ndarray, owner: np.ndarray | None, view: View) -> Pieces:
     """Elements at `at` (bytes, (rows, elements); negative: none) as pieces of one size, the
     largest that all runs of neighbours are made of."""
     unit = view.itemsize
@@ -221,8 +261,8 @@ def _merged(at: np.ndarray, owner: np.ndarray | None, view: View) -> Pieces:
     return np.where(starts >= 0, starts & ((1 << _BLOCK_BITS) - 1), -1), run * unit, ranks
 
 
-def _free(ty: MemDescType) -> int:
-    """Bits of a block's rank that do not matter to what its memory holds: copies."""
+def copies(ty: MemDescType) -> int:
+    """Bits of a block's rank that do not matter to what its memory holds."""
     return _copies(ty.encoding, memory_shape(ty.encoding, ty.get_alloc_shape()))
 
 

@@ -25,7 +25,7 @@ from xttir.diagnostics import Fault, InputError, Unsupported
 from xttir.dialects import tt, ttg
 from xttir.dialects.locations import location_of, locations_of
 from xttir.interp.ptx.mbarrier_state import MBarriers
-from xttir.interp.tracing import control, handlers
+from xttir.interp.tracing import control, handlers, kernel
 from xttir.interp.tracing.agents import WARP, Agent
 from xttir.interp.tracing.evaluate import Evaluator
 from xttir.interp.tracing.launch import Launch
@@ -97,6 +97,8 @@ class Tracer:
         self._sources: list[Source] = []
         self.evaluator = Evaluator(self.module, self.launch)
         self.arch = _arch(self.module)
+        self.placed = _placed(self.module)
+        """Whether shared memory has been allocated; barriers have then been inserted too."""
         self.scheduler = greenlet.getcurrent()
 
     def _end_warp(self) -> int:
@@ -159,9 +161,10 @@ class Tracer:
             main.env[argument] = self.evaluator.argument(number, argument)
 
         def body() -> None:
+            kernel.begin(main)
             control.run_region(main, self.function.body, None)
-            lanes = np.arange(self.threads * self.blocks) + int(self.first_lanes[0])
-            self.events.append(ev.Exit(main.ins(self.function), lanes.astype(np.int32)))
+            kernel.end(main)
+            self.events.append(ev.Exit(main.ins(self.function), main.everyone))
 
         self.start(main, body)
         try:
@@ -226,6 +229,12 @@ def _integer(module: ModuleOp, name: str, default: int) -> int:
     return attr.value.data if isinstance(attr, IntegerAttr) else default
 
 
+def _placed(module: ModuleOp) -> bool:
+    return "ttg.shared" in module.attributes or any(
+        "allocation.offset" in op.attributes for op in module.walk()
+    )
+
+
 def _arch(module: ModuleOp) -> int:
     """Compute capability of the module's target; 90 where it names none."""
     target = module.attributes.get("ttg.target")
@@ -243,4 +252,6 @@ def _text(op: Operation) -> str:
     stream = StringIO()
     Printer(stream).print_op(op)
     text = " ".join(stream.getvalue().split())
+    if text.startswith("%"):
+        text = text.partition(" = ")[2]
     return text if len(text) <= 160 else text[:157] + "..."

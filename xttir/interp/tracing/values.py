@@ -32,16 +32,27 @@ class Unknown:
         return "UNKNOWN"
 
 
+class Varying(Unknown):
+    """A number that is not the same in all threads of an agent."""
+
+    def __repr__(self) -> str:
+        return "VARYING"
+
+
 UNKNOWN = Unknown()
+VARYING = Varying()
 
 
 @dataclass(eq=False)
 class Pending:
-    """A tensor that the asynchronous product `op` is still writing. `group`: its number among the
-    products of its agent; what waits for that group makes it a value."""
+    """A tensor that the asynchronous operation `op` is still writing. `group`: its number among
+    those that its agent gave to the engine; what waits for that group makes it a value. `moved`: it
+    went through a wait, whose result is the value to use: the registers are those of the result."""
 
     op: Operation
     group: int
+    engine: str
+    moved: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +105,8 @@ class View:
     shift: int
     owner: Operation
     partial: bool = False
+    outside: Operation | None = None
+    """The op that took a buffer that does not exist: nothing may be accessed by this descriptor."""
 
     @property
     def space(self) -> Space:
