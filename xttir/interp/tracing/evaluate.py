@@ -130,7 +130,7 @@ class Evaluator:
             for a in args:
                 if type(a) is np.ndarray and a.dtype == np.bool_ and a.all():
                     return [a]
-        return [VARYING if VARYING in args else UNKNOWN] * len(op.results)
+        return [VARYING if any(a is VARYING for a in args) else UNKNOWN] * len(op.results)
 
 
 _EFFECTS = ("tt.store", "tt.atomic_rmw", "tt.atomic_cas", "tt.print", "tt.assert")

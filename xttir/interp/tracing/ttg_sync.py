@@ -69,7 +69,7 @@ def varying(a: Agent, op: Operation) -> Any:
 def predicate_stage(a: Agent, op: ttg.PredicateStageOp, iv: Any, ub: Any, step: Any) -> Any:
     """Whether the iteration at `iv` is not one that the pipeline begins too late to finish."""
     if any(isinstance(v, Unknown) for v in (iv, ub, step)):
-        return VARYING if VARYING in (iv, ub, step) else UNKNOWN
+        return VARYING if any(v is VARYING for v in (iv, ub, step)) else UNKNOWN
     return iv < ub - step * iv.dtype.type(op.max_stage.value.data - op.stage.value.data)
 
 
