@@ -112,7 +112,8 @@ class Access(Event):
     """An atomic without a result (red)."""
     operation: str = ""
     """What a strong write to one word of up to 8 bytes does to its value, where that is a number:
-    "add" or "set", with `operand`; "keep": nothing. "": something else, or not known."""
+    "add" or "set", with `operand`; "take": set if it was something certain (cas); "keep": nothing.
+    "": something else, or not known."""
     operand: np.ndarray | None = None
     """uint64 (n,) or (1,)."""
     value: np.ndarray | None = None
@@ -130,9 +131,10 @@ class Leaves(Protocol):
     def __call__(
         self, lane: int, values: np.ndarray, results: np.ndarray | None
     ) -> tuple[np.ndarray, bool] | None:
-        """bool by value: the loop of `lane` (launch number) ends when it reads this. `values`:
-        uint64 (m,); `results` the same, if there is an `origin`: what that one gave. Also whether
-        with some of the results the lane does not come to the loop. None: that cannot be said."""
+        """int by value: 0 where the loop of `lane` (launch number) goes on when it reads this, else
+        the number of the way that the lane then takes. `values`: uint64 (m,); `results` the same,
+        if there is an `origin`: what that one gave. Also whether with some of the results the lane
+        does not come to the loop. None: that cannot be said."""
         ...
 
     def registers(self, lanes: np.ndarray) -> list[np.ndarray]:

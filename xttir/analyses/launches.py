@@ -1,7 +1,8 @@
 """Verifies a launch: traces it, and once more the other way round where one trace is too few.
 
 Where blocks draw tickets (the last one to come does the rest), the trace has chosen who is last.
-Whether another choice is as good is tried with the opposite one: the last blocks first.
+Whether another choice is as good is tried with the opposite one: the last blocks first. The same is
+done where a flag says which of two things is done next: each must have been done in one of them.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xttir.analyses.events import Trace
 from xttir.analyses.paths import Lines
+from xttir.analyses.spins import ANOTHER_WAY
 from xttir.analyses.verify import Report, verify_trace
 from xttir.diagnostics import Verdict
 from xttir.frontends.launch_description import LaunchDescription
@@ -29,17 +31,20 @@ def verify_launch(
 
     found = trace(module, launch, most_steps=most_steps)
     report = verify_trace(found, strict=strict, pair=pair)
-    if report.verdict is Verdict.VERIFIED and report.tickets:
-        other = verify_trace(
-            trace(module, launch, backward=True, most_steps=most_steps), strict=strict
-        )
+    another_way = any(ANOTHER_WAY in why for why in report.unknown)
+    if another_way or (report.verdict is Verdict.VERIFIED and report.tickets):
+        mirrored = trace(module, launch, backward=True, most_steps=most_steps)
+        other = verify_trace(mirrored, strict=strict, taken=report.taken)
+        if another_way:
+            report = verify_trace(found, strict=strict, pair=pair, taken=report.taken)
         _both(report, other)
     return found, report
 
 
 def _both(report: Report, other: Report) -> None:
     """The verdict where one order of the blocks was verified, and `other` is that of another."""
-    report.verdict = other.verdict
+    worse = (Verdict.FAULT, Verdict.UNKNOWN)
+    report.verdict = next((v for v in worse if v in (report.verdict, other.verdict)), other.verdict)
     report.faults += [f for f in other.faults if f not in report.faults]
     report.unknown += other.unknown
     report.stats["orders"] = 2

@@ -9,7 +9,9 @@ first loop, in any schedule, that ended without its writes would contradict its 
 
 Two kinds of places are understood: those that atomics add to, where whoever reads has seen every
 atomic that came (PTX ISA 9.1, 8.9.2: an order passes through atomics), and those that are set,
-where the loop sees one of the writes on whose value it ends.
+where the loop sees one of the writes on whose value it ends. If what is done next depends on that
+value too (a flag that says "sum" or "total"), it is one of those that lead the way that was taken;
+the other ways must have been taken by somebody else in the schedule.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 
 Spot = tuple[int, int]
 """(trace index of the event, lane)."""
+ANOTHER_WAY = "it may end on a value after which something else is done than was traced"
 MAX_VALUES = 1 << 16
 """Values that a place may have, or pairs of these and results: more are not tried."""
 
@@ -43,6 +46,8 @@ class Write:
     operation: str
     operand: int
     before: int | None
+    lane: int = -1
+    """Launch number."""
     rep: int = -1
     epoch: int = 0
     clock: np.ndarray | None = None
@@ -73,6 +78,10 @@ class Wait:
     line: Line
     origin: Spot | None
     """An atomic of the same place whose result the loop depends on."""
+    seen: int | None = None
+    """The value that it read."""
+    way: int = 0
+    """The way that it took then; 0: not known."""
     guess: list[Write] = field(default_factory=list)
     learned: np.ndarray | None = None
     rep: int = -1
@@ -90,6 +99,9 @@ class Spins:
         self.doubts = doubts
         self.found = Doubts()
         self.writes: dict[Spot, list[Write]] = {}
+        self.taken = doubts.taken
+        self.divided: set[int] = set()
+        """Instructions on whose value it depends which way is taken."""
         self.elsewhere: set[Spot] = set()
         """Atomics with other results than in the trace after which a lane does not wait."""
         self._known: dict[object, np.ndarray | None] = {}
@@ -113,7 +125,13 @@ class Spins:
             self.lines[line.key] = line
             for write in line.writes:
                 self.writes.setdefault(write.spot, []).append(write)
-        self.waits[spot] = Wait(spot, lane, event, line, origin)
+        wait = self.waits[spot] = Wait(spot, lane, event, line, origin)
+        value = view.rows(event.value) if event.value is not None else None
+        if origin is None and value is not None:
+            wait.seen = int(value[row if value.shape[0] > 1 else 0])
+            ways = self.ends(wait, np.array([wait.seen], np.uint64), None)
+            wait.way = 0 if ways is None else int(ways[0])
+            self.taken.setdefault(event.ins, set()).add(wait.way)
         return True
 
     # During the pass --------------------------------------------------------------------------
@@ -193,9 +211,10 @@ class Spins:
         if ends is None:
             return []
         if kinds == {"set"}:
-            chosen = dict(zip([w.spot for w in earlier], ends[1:].tolist(), strict=True))
+            same = ends[1:] == wait.way if wait.way else ends[1:] > 0
+            chosen = dict(zip([w.spot for w in earlier], same.tolist(), strict=True))
             return [w for w in open_ if chosen[w.spot]]
-        stays = np.flatnonzero(~ends)
+        stays = np.flatnonzero(ends == 0)
         if not len(stays):
             return []
         return [w for w in earlier[: int(stays[-1]) + 1] if w in set(open_)]
@@ -207,7 +226,7 @@ class Spins:
         return None if before is None else np.array([before], np.uint64)
 
     def ends(self, wait: Wait, values: np.ndarray, results: np.ndarray | None) -> np.ndarray | None:
-        """bool by value: the loop ends on it after one of the results."""
+        """By value: the way taken when the loop ends on it after one of the results; 0: none."""
         leaves = wait.event.leaves
         assert leaves is not None
         if wait.origin is None:
@@ -221,7 +240,7 @@ class Spins:
             return None
         if found[1]:
             self.elsewhere.add(wait.origin)
-        return np.any(found[0].reshape(len(values), len(results)), axis=1)
+        return found[0].reshape(len(values), len(results)).max(axis=1)
 
     # Proofs -----------------------------------------------------------------------------------
 
@@ -280,6 +299,12 @@ class Spins:
         ends = self.ends(wait, np.array([base, *(w.operand for w in free)], np.uint64), None)
         if ends is None or wait.origin is not None:
             return self._refuse(wait, wait.guess, "what ends it is not known")
+        other = (ends > 0) & (ends != wait.way) if wait.way else np.zeros(len(ends), bool)
+        if other.any():
+            self.divided.add(wait.event.ins)
+            if not set(ends[other].tolist()) <= self.taken[wait.event.ins]:
+                return self._refuse(wait, wait.guess, ANOTHER_WAY)
+        ends = np.where(other, 0, ends)
         if ends[0]:
             return self._refuse(wait, wait.guess, "it may end at once", wait.guess)
         known = set(wait.guess)
@@ -358,10 +383,12 @@ class Doubts:
     writes: dict[Spot, frozenset[Spot]] = field(default_factory=dict)
     absent: dict[Spot, frozenset[Spot]] = field(default_factory=dict)
     why: dict[Spot, str] = field(default_factory=dict)
+    taken: dict[int, set[int]] = field(default_factory=dict)
+    """By instruction: the ways that lanes took after a loop that it ended, in all schedules."""
 
     def with_(self, other: Doubts) -> Doubts:
         """Both together."""
-        out = Doubts(dict(self.writes), dict(self.absent), {**self.why, **other.why})
+        out = Doubts(dict(self.writes), dict(self.absent), {**self.why, **other.why}, self.taken)
         for mine, theirs in ((out.writes, other.writes), (out.absent, other.absent)):
             for spot, writes in theirs.items():
                 mine[spot] = mine.get(spot, frozenset()) | writes

@@ -30,7 +30,7 @@ ACQUIRES = frozenset({Sem.ACQUIRE, Sem.ACQ_REL, Sem.SC})
 WEAK = "weak"
 """Stands for the instruction of a write that needs order of its own."""
 
-COUNTS = re.compile(r"(atom|red)\..*\.(add|inc|dec)\.")
+COUNTS = re.compile(r"(atom|red)\b.*\.(add|inc|dec)\.")
 """Atomics that all count: who sees the last of them has seen all."""
 
 
@@ -48,7 +48,10 @@ class ValueEdges:
     """Trace indices of events that are observed."""
     doubtful: bool = False
     tickets: set[int] = field(default_factory=set)
-    """Positions of atomics whose edges hold because they saw all others."""
+    """Positions of atomics whose edges hold because they saw all others, and of those that took a
+    lock: another order of threads is as good."""
+    locks: dict[tuple[ev.Space, int], Line] = field(default_factory=dict)
+    """Places that are locks: see `_is_lock`."""
     starts: dict[Spot, Spot] = field(default_factory=dict)
     """For each write to a place that begins with a strong store: that store."""
     began: dict[Spot, tuple[int, int]] = field(default_factory=dict)
@@ -90,6 +93,8 @@ class ValueEdges:
             for own, write in enumerate(line.writes):
                 out.indices[write.spot] = (number, own + 1)
         out.places = len(lines)
+        accesses = {v.index: v.event for v in blocks.views if isinstance(v.event, ev.Access)}
+        out.locks = {key: line for key, line in lines.items() if _is_lock(line, accesses)}
         # Loops first: what they depend on needs no order of its own.
         reads.sort(key=lambda r: not r[2].spins)
         for at, view, event in reads:
@@ -115,7 +120,12 @@ class ValueEdges:
             own = (view.index, lane)
             if line is None or own in self.origins:
                 continue
-            if event.spins and self.spins.add(own, view, event, line, lane + blocks.base, row):
+            locks = line.key in self.locks and event.footprints[0].mode is Mode.RMW
+            if (
+                not locks
+                and event.spins
+                and self.spins.add(own, view, event, line, lane + blocks.base, row)
+            ):
                 origin = self.spins.waits[own].origin
                 if origin is not None:
                     self.origins.add(origin)
@@ -123,11 +133,17 @@ class ValueEdges:
                 continue
             # Lanes of one event go one after the other, in order.
             candidates = [w for w in line.writes if w.spot[0] == int(seen[row]) and w.spot < own]
-            if candidates:
-                self._edge(at, event, own, candidates[-1], line.writes)
+            if not candidates:
+                continue
+            last = candidates[-1]
+            size = blocks.trace.threads_per_cta * blocks.trace.ctas_per_cluster
+            locks = locks and event.spins and last.spot[1] // size != lane // size
+            self._edge(at, event, own, last, line.writes, locks)
 
-    def _edge(self, at: int, event: ev.Access, own: Spot, last: Write, writes: list[Write]) -> None:
-        """A read that sees `last`."""
+    def _edge(
+        self, at: int, event: ev.Access, own: Spot, last: Write, writes: list[Write], locks: bool
+    ) -> None:
+        """A read that sees `last`. `locks`: it takes a lock that another cluster gave back."""
         # A write by the reader itself, later, cannot be what it saw.
         others = [w for w in writes if not (w.spot[1] == own[1] and w.spot >= own)]
         # What a thread wrote before all atomics is a start value. Were a plain write not ordered
@@ -143,6 +159,9 @@ class ValueEdges:
         if event.reduces:
             # It passes on what came before it, and learns nothing itself.
             sure = None
+        elif locks:
+            sure = True
+            self.tickets.add(at)
         elif event.spins:
             sure = len(others) - start == 1 and complete
         elif event.footprints[0].mode is Mode.RMW and complete and atomics and before:
@@ -270,6 +289,36 @@ class ValueEdges:
         clocks.bump(cast.reps, order.at)
 
 
+def _is_lock(line: Line, events: dict[int, ev.Access]) -> bool:
+    """Whether a place is a lock: an atomic that waits until it reads "free" takes it, and the
+    thread that did so gives it back by a strong write before anybody else takes it. Whoever takes
+    it comes after all who gave it back before, whatever their order."""
+    writes = line.writes
+    if writes and not writes[0].atomic:
+        writes = writes[1:]
+    if len(writes) < 2:
+        return False
+    free, holder = writes[0].before, None
+    for w in writes:
+        event = events[w.spot[0]]
+        if holder is None:
+            if not event.spins or event.leaves is None or w.before != free:
+                return False
+            if w.operation not in ("take", "set") or w.operand == free:
+                return False
+            ways = event.leaves(w.lane, np.array([free, w.operand], np.uint64), None)
+            if event.origin is None or (event.origin >= 0).any() or ways is None:
+                return False
+            if not ways[0][0] or ways[0][1]:
+                return False
+            holder = w.spot[1]
+        else:
+            if w.spot[1] != holder or w.text == WEAK or w.operation != "set" or w.operand != free:
+                return False
+            holder = None
+    return True
+
+
 def exchange(event: ev.Access) -> bool:
     """Volatile accesses to shared memory that do not spin: data, passed on between barriers. They
     order nothing, and where nothing else does, what is read depends on the schedule: the code that
@@ -315,7 +364,8 @@ def _lines_of(
                 operand, before = _number(view, event.operand, row), _number(view, event.value, row)
                 known = event.operation if operand is not None and not f.may else ""
                 spot = (view.index, int(view.lanes[row]))
-                write = Write(spot, atomic, text, known, operand or 0, before)
+                lane = int(view.lanes[row]) + blocks.base
+                write = Write(spot, atomic, text, known, operand or 0, before, lane)
                 line.writes.append(write)
                 line.at[spot] = write
     return out

@@ -42,6 +42,8 @@ class Report:
     explanation: list[Explanation] = field(default_factory=list)
     tickets: list[int] = field(default_factory=list)
     """PTX lines of atomics whose results say who does what follows."""
+    taken: dict[int, set[int]] = field(default_factory=dict)
+    """Ways after loops that wait: see `spins.Doubts`."""
     paths: list[str] = field(default_factory=list)
     """What orders the pair of lines asked for."""
     stats: dict[str, Any] = field(default_factory=dict)
@@ -53,10 +55,17 @@ class Report:
             yield from entry.paragraphs()
 
 
-def verify_trace(trace: Trace, *, strict: bool = False, pair: Lines | None = None) -> Report:
+def verify_trace(
+    trace: Trace,
+    *,
+    strict: bool = False,
+    pair: Lines | None = None,
+    taken: dict[int, set[int]] | None = None,
+) -> Report:
     """The verdict on all schedules of the events of `trace`. `strict`: what only the letter of the
     rules forbids counts as a fault (it is listed in any case, with policy `strict`). `pair`: two
-    lines, of PTX or source; `Report.paths` says what orders accesses made from them."""
+    lines, of PTX or source; `Report.paths` says what orders accesses made from them. `taken`: ways
+    that other traces took after loops that wait."""
     words = Words(trace)
     faults: list[Fault] = list(trace.faults)
     assumptions, unknown = list(trace.assumptions), []
@@ -70,6 +79,7 @@ def verify_trace(trace: Trace, *, strict: bool = False, pair: Lines | None = Non
         "chains": 0,
     }
     report = Report(Verdict.VERIFIED, faults, assumptions, unknown, stats=stats)
+    report.taken = {} if taken is None else taken
     size = trace.threads_per_cta * trace.ctas_per_cluster
     for alike in clusters(trace):
         stats["classes"] += 1
@@ -81,15 +91,16 @@ def verify_trace(trace: Trace, *, strict: bool = False, pair: Lines | None = Non
             blocks = project(trace, first, trace.ctas_per_cluster)
             members = [m * size for m in part]
             places = near_places(grid, members)
-            order = _ordered(blocks, lambda b, p=places, n=number: lay_out(b, p, local=n == 0))
+            layout = partial(lay_out, places=places, local=number == 0)
+            order = _ordered(blocks, layout, report.taken)
             faults += Reporter(order, members).all()
             _open_questions(order, unknown)
+            _ways(order, report)
             stats["phases"] += order.certifier.certified
             stats["chains"] = max(stats["chains"], order.chains.count)
             if number == 0:
                 report.explanation.append(explained(order, len(alike.members)))
             if pair is not None and not report.paths:
-                layout = partial(lay_out, places=places, local=number == 0)
                 report.paths += explain_pair(blocks, layout, pair)
     if pair is not None and not report.paths:
         report.paths.append(
@@ -109,13 +120,15 @@ def verify_trace(trace: Trace, *, strict: bool = False, pair: Lines | None = Non
     return report
 
 
-def _ordered(blocks: Blocks, layout: Callable[[Blocks], Layout]) -> Order:
+def _ordered(
+    blocks: Blocks, layout: Callable[[Blocks], Layout], taken: dict[int, set[int]]
+) -> Order:
     """The pass over some blocks; once more where a loop that waits may end without what it seemed
     to wait for, or where a load of which nothing depends took part in a race, as it may have stood
     for other reads."""
     used = Used(blocks.trace, ((v.event.ins, v.lanes) for v in blocks.views), blocks.lanes)
     doubtful: frozenset[int] = frozenset()
-    doubts = Doubts()
+    doubts = Doubts(taken=taken)
     while True:
         order = Order(blocks, layout, doubts)
         for sweep in order.sweeps.values():
@@ -154,6 +167,19 @@ def _open_questions(order: Order, unknown: list[str]) -> None:
             unknown.append(f"after which writes the loop of {words.placed(ins)} ends: {why}")
 
 
+def _ways(order: Order, report: Report) -> None:
+    """Loops after which it depends on the value that ended them what is done."""
+    trace = order.blocks.trace
+    for ins in sorted(order.values.spins.divided):
+        line = trace.instructions[ins].locations[0].line
+        report.tickets.append(line)
+        report.assumptions.append(
+            f"what is done after the loop that waits at line {line} depends on the value that ends "
+            "it: each of the ways was looked at, and that they may be taken in another order "
+            "changes nothing else"
+        )
+
+
 def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) -> None:
     """Conflicts between clusters: races, unless values that they pass order them."""
     conflicts = far_conflicts(grid)
@@ -173,7 +199,8 @@ def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) ->
         )
         return
     blocks = project(trace, first, count)
-    order = _ordered(blocks, lambda b: lay_out(b, all_places(grid), local=False))
+    layout = partial(lay_out, places=all_places(grid), local=False)
+    order = _ordered(blocks, layout, report.taken)
     size = trace.threads_per_cta * trace.ctas_per_cluster
     order.conflicts[:] = [c for c in order.conflicts if _far(c, size)]
     order.certifier.faults.clear()
@@ -182,6 +209,7 @@ def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) ->
     order.replayed.troubles.clear()
     report.faults += Reporter(order, [blocks.base]).all()
     _open_questions(order, report.unknown)
+    _ways(order, report)
     for at in sorted(order.values.tickets):
         view = blocks.views[at]
         line = trace.instructions[view.event.ins].locations[0].line

@@ -179,7 +179,7 @@ def _at(step: ActualStep, place: Place, values: list[Any], form: Any) -> Any:
         if step.tracing and step.executor.plan.waits_for_memory and parts == 1 and known is True:
             more = _change(operation, type_, arrays)
             more["value"] = number(np.broadcast_to(seen, (n,)))
-    if step.tracing and parts == 1 and more.get("operation") == "keep":
+    if step.tracing and parts == 1 and more.get("operation") in ("keep", "take", "set"):
         more |= waited(step, lanes)
     _emit(step, place, lanes, address, block, flat, changed, size * parts, sem, scope, more)
     return result
@@ -194,8 +194,10 @@ def _change(operation: str, type_: str, operands: list[np.ndarray]) -> dict[str,
         return {"operation": "set", "operand": operand}
     if operation in ("add", "or", "xor") and not operand.any() and type_[0] != "f":
         return {"operation": "keep"}
-    if operation == "cas" and (operands[0] == operands[1]).all():
-        return {"operation": "keep"}
+    if operation == "cas":
+        if (operands[0] == operands[1]).all():
+            return {"operation": "keep"}
+        return {"operation": "take", "operand": number(operands[1])}
     if operation == "add" and type_ in ("u32", "s32", "u64", "s64"):
         return {"operation": "add", "operand": operand}
     return {}

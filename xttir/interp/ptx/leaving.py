@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 STAYS, LEAVES, ELSEWHERE = 0, 1, 2
 MAX_BLOCKS = 256
 """Blocks from an atomic to the end of the loop."""
+MAX_AFTER = 8
+"""Blocks after the loop in which the value may decide where to go."""
 
 
 class Origins:
@@ -92,6 +94,7 @@ class Leaving:
     def __call__(
         self, lane: int, values: np.ndarray, results: np.ndarray | None
     ) -> tuple[np.ndarray, bool] | None:
+        """See `events.Leaves`."""
         row = int(np.searchsorted(self.lanes, lane))
         lanes, stored = self.lanes, self.env
         if self.start is not None and self.numbers is not None and self.numbers[row] >= 0:
@@ -116,7 +119,8 @@ class Leaving:
                 done = walk.follow(self.start.block, self.start.at + 1, env, rows, True)
         if not done:
             return None
-        return walk.out == LEAVES, bool((walk.out == ELSEWHERE).any())
+        ways = np.where(walk.out == LEAVES, walk.ways, 0)
+        return ways, bool((walk.out == ELSEWHERE).any())
 
 
 class _Walk:
@@ -128,6 +132,7 @@ class _Walk:
         self.values = values
         self.head = leaving.spin.head
         self.out = np.full(values.size, ELSEWHERE, np.int8)
+        self.ways = np.zeros(values.size, np.int32)
         self.blocks = 0
 
     def follow(
@@ -158,7 +163,7 @@ class _Walk:
             target, part = targets[0]
             if len(targets) > 1:
                 env, rows = _part(env, rows, part), rows[part]
-            if self._over(target, rows, to_read):
+            if self._over(target, env, rows, to_read):
                 return True
             block, at = target, 0
 
@@ -183,9 +188,11 @@ class _Walk:
         return what
 
     def _enter(self, target: Block, env: Registers, rows: np.ndarray, to_read: bool) -> bool:
-        return self._over(target, rows, to_read) or self.follow(target, 0, env, rows, to_read)
+        if self._over(target, env, rows, to_read):
+            return True
+        return self.follow(target, 0, env, rows, to_read)
 
-    def _over(self, target: Block, rows: np.ndarray, to_read: bool) -> bool:
+    def _over(self, target: Block, env: Registers, rows: np.ndarray, to_read: bool) -> bool:
         """Whether the way ends before `target`: the loop begins again, or is left."""
         if to_read:
             return False
@@ -194,8 +201,35 @@ class _Walk:
             return True
         if target.number not in self.head.spin:
             self.out[rows] = LEAVES
+            self._beyond(target, env, rows, ())
             return True
         return False
+
+    def _beyond(
+        self, block: Block, env: Registers, rows: np.ndarray, before: tuple[int, ...]
+    ) -> None:
+        """Which way the values `rows` go after the loop, as far as they decide it."""
+        while True:
+            before += (block.number,)
+            targets = None
+            if len(before) < MAX_AFTER and self._through(block, 0, env, rows, False) != "unknown":
+                targets = self._targets(block, env, rows)
+            if not targets or any(t.number in before or t is self.head for t, _ in targets):
+                if targets and len(targets) > 1:
+                    for target, part in targets:
+                        self._number(rows[part], (*before, target.number))
+                else:
+                    self._number(rows, before)
+                return
+            for target, part in targets[1:]:
+                self._beyond(target, _part(env, rows, part), rows[part], before)
+            block, part = targets[0]
+            if len(targets) > 1:
+                env, rows = _part(env, rows, part), rows[part]
+
+    def _number(self, rows: np.ndarray, way: tuple[int, ...]) -> None:
+        known = self.leaving.executor.plan.ways
+        self.ways[rows] = known.setdefault(way, len(known) + 1)
 
     def _targets(
         self, block: Block, env: Registers, rows: np.ndarray
