@@ -4,9 +4,9 @@
     python -m conformance.validate scripts FILE... [--cc 80,90,100]
     python -m conformance.validate reports [--shared DIR] [--also PYTHON_WITH_TRITON_3.8]
 
-`corpus`: TTIR of kernels of public packages (`DIR/corpus/triton/*/CC/ttir.loc.mlir`), each through
-Triton's own pipeline for each capability, on inputs made by xttir. `reports`: public reports of
-miscompiles (`DIR/cases/reports`), which must be found and the pass named. Needs Triton.
+`corpus`: TTIR of kernels of packages (`DIR/corpus/triton/*/CC/ttir.loc.mlir`), each through
+Triton's own pipeline for each capability, on inputs made by xttir. `reports`: known miscompiles
+(`DIR/cases/reports`, `tests/data/refine`), which must be found and the pass named. Needs Triton.
 """
 
 from __future__ import annotations
@@ -85,7 +85,8 @@ def _runs(args: argparse.Namespace) -> Iterator[Run]:
 
 
 def _reports(args: argparse.Namespace) -> Iterator[Run]:
-    """The three reports: two files against each other, and the pass on the source."""
+    """The reports: as modules and the pass on them, and as scripts, which say in their first lines
+    which versions are bad ("bad: 3.8", "bad: all") and the pass ("pass: NAME")."""
     cases = args.shared / "cases" / "reports"
     name, passes = "tritongpu-fuse-nested-loops", "tritongpu-fuse-nested-loops,canonicalize"
     pythons = {"3.9": sys.executable, "3.8": args.also}
@@ -102,10 +103,11 @@ def _reports(args: argparse.Namespace) -> Iterator[Run]:
     for script in sorted(data.glob("report_*.py")):
         for version, python in pythons.items():
             if python:
-                bad = f"bad: {version}" in script.read_text() or "bad: all" in script.read_text()
-                yield Run(
-                    f"{script.name} {version}", [str(script)], python, int(bad), name if bad else ""
-                )
+                text = script.read_text()
+                bad = f"bad: {version}" in text or "bad: all" in text
+                named = re.search(r"^pass: ([\w-]+)", text, re.MULTILINE)
+                culprit = (named[1] if named else name) if bad else ""
+                yield Run(f"{script.name} {version}", [str(script)], python, int(bad), culprit)
 
 
 def execute(run: Run, timeout: float) -> Run:

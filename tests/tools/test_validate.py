@@ -12,7 +12,7 @@ import pytest
 from tests.refine.planted import DATA, read
 from xttir.tools import json_report, sarif
 from xttir.tools.cli import main
-from xttir.tools.validate import Settings, validate_files
+from xttir.tools.validate import Settings, validate_files, validate_passes
 from xttir.tools.validate_html import page
 
 REPORTS = {
@@ -82,6 +82,25 @@ def test_passes_are_named(tmp_path: Path, shared_dir: Path) -> None:
     assert main([*words, "--passes", "tritongpu-fuse-nested-loops,canonicalize"]) == 1
     subject = json.loads(out.read_text())["subjects"][0]
     assert subject["first_bad_pass"] == "tritongpu-fuse-nested-loops"
+
+
+@needs_triton
+@pytest.mark.parametrize("readers", [2, 1])
+def test_a_ring_with_too_few_slots_for_an_asynchronous_reader(readers: int, tmp_path: Path) -> None:
+    """A tile that is loaded and multiplied by gets a slot less than one that is multiplied by, and
+    the copy that is two iterations ahead meets the wgmma of this one."""
+    text = (DATA.parent / "ring_of_two_readers.mlir").read_text()
+    if readers == 1:
+        lines = [x for x in text.splitlines() if "arith.extf" not in x]
+        text = "\n".join(lines).replace("arith.addf %arg7, %49", "arith.addf %arg7, %cst_2")
+    path = tmp_path / "loop.mlir"
+    path.write_text(text)
+    settings = Settings(passes="tritongpu-pipeline{num-stages=3}", inputs=4)
+    report = validate_passes(str(path), settings)
+    assert [str(f.kind) for f in report.faults] == ["race"] * (readers - 1)
+    assert report.exit_code == readers - 1
+    if report.faults:
+        assert "read by ttng.warp_group_dot" in report.faults[0].notes[0]
 
 
 @needs_triton
