@@ -64,7 +64,8 @@ def explained(order: Order, clusters: int) -> Explanation:
 
 
 def _line(order: Order, ins: int) -> int:
-    return order.blocks.trace.instructions[ins].locations[0].line
+    locations = order.blocks.trace.instructions[ins].locations
+    return locations[0].line if locations else 0
 
 
 def _roles(order: Order, words: Words) -> list[Role]:

@@ -14,14 +14,16 @@ from functools import partial
 from typing import Any
 
 from xttir.analyses import events as ev
+from xttir.analyses.bounds import VAGUE
 from xttir.analyses.events import Trace
 from xttir.analyses.explain import Explanation, explained
 from xttir.analyses.faults import Reporter, blocked_fault, far_fault
-from xttir.analyses.grid import Grid, all_places, far_conflicts, near_places, survey
+from xttir.analyses.grid import Grid, all_places, far_conflicts, near_places, survey, vague
 from xttir.analyses.happens_before import Order
 from xttir.analyses.layout import Layout, lay_out
 from xttir.analyses.paths import Lines, explain_pair
 from xttir.analyses.project import Blocks, clusters, project
+from xttir.analyses.races import PASSED
 from xttir.analyses.spins import Doubts
 from xttir.analyses.unused import Used
 from xttir.analyses.wording import Words
@@ -159,10 +161,12 @@ def _open_questions(order: Order, unknown: list[str]) -> None:
         if conflict.undecided:
             x, y = words.placed(conflict.x.ins), words.placed(conflict.y.ins)
             unknown.append(
-                f"whether {x} and {y} are ordered depends on a value that another thread wrote"
+                f"whether {x} and {y} are ordered depends on {conflict.undecided}"
+                if conflict.undecided == PASSED
+                else f"whether {x} and {y} touch one place depends on {conflict.undecided}"
             )
     for (index, _), why in order.values.spins.doubts.why.items():
-        if any(c.undecided for c in order.conflicts):
+        if any(c.undecided == PASSED for c in order.conflicts):
             ins = order.blocks.trace.events[index].ins
             unknown.append(f"after which writes the loop of {words.placed(ins)} ends: {why}")
 
@@ -171,13 +175,18 @@ def _ways(order: Order, report: Report) -> None:
     """Loops after which it depends on the value that ended them what is done."""
     trace = order.blocks.trace
     for ins in sorted(order.values.spins.divided):
-        line = trace.instructions[ins].locations[0].line
+        line = _line(trace, ins)
         report.tickets.append(line)
         report.assumptions.append(
             f"what is done after the loop that waits at line {line} depends on the value that ends "
             "it: each of the ways was looked at, and that they may be taken in another order "
             "changes nothing else"
         )
+
+
+def _line(trace: Trace, ins: int) -> int:
+    locations = trace.instructions[ins].locations
+    return locations[0].line if locations else 0
 
 
 def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) -> None:
@@ -190,7 +199,13 @@ def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) ->
         for e in trace.events
     )
     if not passes:
-        report.faults += [far_fault(words, c) for c in conflicts]
+        for c in conflicts:
+            if vague(trace, c):
+                x, y = (words.placed(trace.events[at].ins) for at in (c.x, c.y))
+                what = f"whether {x} and {y} touch one place depends on {VAGUE}"
+                report.unknown.append(what)
+            else:
+                report.faults.append(far_fault(words, c))
         return
     first, count = int(trace.ctas.min()), len(trace.ctas)
     if count * trace.threads_per_cta > WHOLE:
@@ -212,7 +227,7 @@ def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) ->
     _ways(order, report)
     for at in sorted(order.values.tickets):
         view = blocks.views[at]
-        line = trace.instructions[view.event.ins].locations[0].line
+        line = _line(trace, view.event.ins)
         report.tickets.append(line)
         report.assumptions.append(
             f"which thread draws the last ticket at line {line} changes nothing but which thread "

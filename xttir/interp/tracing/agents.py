@@ -46,6 +46,8 @@ class Agent:
     """Where shared memory of the function begins that it is in."""
     pending: list[Any] = field(default_factory=list)
     """See `barriers_to_come`."""
+    steps: int = 0
+    """Ops executed."""
     thread: Any = None
     ready: Callable[[], bool] | None = None
     waits_at: Operation | None = None

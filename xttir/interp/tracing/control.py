@@ -8,12 +8,15 @@ flow of these dialects is that of a whole program, so all of its threads go the 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.traits import IsTerminator
 
+from xttir.analyses.events import Access, Footprint, Mode, Space
 from xttir.diagnostics import Unsupported
 from xttir.dialects import cf, scf, tt, ttg
 from xttir.dialects.locations import location_of
@@ -47,6 +50,8 @@ def run_region(a: Agent, region: Region, args: Values | None) -> Values:
         if not last.successors:
             return [a.value(v) for v in last.operands]
         block, args = _next(a, last)
+        if a.tracer.visits is not None:
+            a.tracer.visits.note(a, block, args)
         steps += 1
         if steps > MOST_ITERATIONS:
             raise Unsupported(f"more than {MOST_ITERATIONS} branches", location_of(last))
@@ -63,6 +68,9 @@ def _run_block(a: Agent, block: Block) -> Operation | None:
 def run_op(a: Agent, op: Operation) -> None:
     """Execute one op: its values are then in the environment."""
     args = [a.value(v) for v in op.operands]
+    a.steps += 1
+    if a.tracer.visits is not None:
+        a.tracer.visits.compare(a, op, args)
     if any(type(v) is Pending for v in args):
         not_in_flight(a, op, args)
     handler = handlers.HANDLERS.get(type(op))
@@ -127,8 +135,11 @@ def _for(a: Agent, op: Operation, args: Values) -> Values:
     kind = op.body.block.args[0].type
     if (end - first) // by > MOST_ITERATIONS:
         raise Unsupported(f"a loop of more than {MOST_ITERATIONS} iterations", location_of(op))
+    visits = a.tracer.visits
     for number in range(first, end, by):
         index = a.tracer.evaluator.constant(number, kind)
+        if visits is not None:
+            visits.note(a, op.body.block, [index, *carried])
         carried = run_region(a, op.body, [index, *carried])
     return carried
 
@@ -199,11 +210,18 @@ def _call(a: Agent, op: Operation, args: Values) -> Values:
 
 def _warp_specialize(a: Agent, op: Operation, args: Values) -> Values:
     """The default region goes on in the warps that were there, the partitions in others. All of
-    them meet before the first op and after the last (the lowering's own barriers)."""
+    them meet before the first op and after the last (the lowering's own barriers). What partitions
+    capture comes to them through scratch memory."""
     assert isinstance(op, ttg.WarpSpecializeOp)
     t = a.tracer
     holder = op.partitions
     captures = [a.value(v) for v in holder.operands]
+    offset, size = (op.attributes.get(f"allocation.{name}") for name in ("offset", "size"))
+    passed = None
+    if captures and isinstance(offset, IntegerAttr) and isinstance(size, IntegerAttr):
+        at = np.full((1, 1), a.base + offset.value.data, np.int64)
+        passed = (Footprint(Space.SHARED, Mode.WRITE, at, size.value.data),)
+        a.emit(Access(a.ins(op), a.lanes, passed, equal=True))
     a.meet_all(op)
     partners: list[Agent] = []
     counts = op.partition_num_warps.get_values()
@@ -212,11 +230,14 @@ def _warp_specialize(a: Agent, op: Operation, args: Values) -> Values:
         agent = Agent(t, f"partition {number}", starts[number], counts[number], 2 + number)
         agent.base, agent.frame = a.base, a.frame
         partners.append(agent)
+        if passed is not None:
+            agent.emit(Access(a.ins(op), agent.lanes, (replace(passed[0], mode=Mode.READ),)))
 
         def body(one: Agent = agent, r: Region = region) -> None:
             run_region(one, r, list(captures))
 
         t.start(agent, body)
+    a.meet_all(op)
     results = run_region(a, op.default_region, [])
     a.wait_until(op, lambda: all(p.thread.dead for p in partners), lambda: "the partitions to end")
     a.meet_all(op)

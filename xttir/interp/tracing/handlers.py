@@ -15,8 +15,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from xdsl.ir import Operation
 
+from xttir.dialects import nvvm, ttg
+
 if TYPE_CHECKING:
     from xttir.interp.tracing.agents import Agent  # noqa: F401
+
+VARY = (
+    ttg.WarpIdOp,
+    *(op for op in nvvm.NVVM.operations if op.name.startswith("nvvm.read.ptx.sreg.")),
+)
+"""Ops whose results differ between threads."""
 
 Handler = Callable[..., Any]
 _H = TypeVar("_H", bound=Handler)
@@ -27,14 +35,23 @@ QUIET: set[type[Operation]] = set()
 whether they are executed."""
 
 
-def events(*ops: type[Operation], quiet: bool = False) -> Callable[[_H], _H]:
-    """Registers the handler of `ops`. `quiet`: it only computes its result."""
+IN_FLIGHT: set[type[Operation]] = set()
+"""Ops that may be given what an operation in flight is still writing."""
+
+
+def events(
+    *ops: type[Operation], quiet: bool = False, in_flight: bool = False
+) -> Callable[[_H], _H]:
+    """Registers the handler of `ops`. `quiet`: it only computes its result. `in_flight`: it
+    takes `Pending` operands, and sees to it that they may be used."""
 
     def register(handler: _H) -> _H:
         for op in ops:
             HANDLERS[op] = handler
             if quiet:
                 QUIET.add(op)
+            if in_flight:
+                IN_FLIGHT.add(op)
         return handler
 
     return register
@@ -42,6 +59,17 @@ def events(*ops: type[Operation], quiet: bool = False) -> Callable[[_H], _H]:
 
 def load_all() -> None:
     """Import every module of handlers."""
-    from xttir.interp.tracing import scratch, ttg_memory, ttg_sync, ttng_mma, ttng_sync, ttng_tma
+    from xttir.interp.tracing import (
+        scratch,
+        tensor_memory,
+        ttg_memory,
+        ttg_sync,
+        ttng_clusters,
+        ttng_mma,
+        ttng_sync,
+        ttng_tcgen05,
+        ttng_tma,
+    )
 
-    del scratch, ttg_memory, ttg_sync, ttng_mma, ttng_sync, ttng_tma
+    del scratch, ttg_memory, ttg_sync
+    del tensor_memory, ttng_clusters, ttng_mma, ttng_sync, ttng_tcgen05, ttng_tma
