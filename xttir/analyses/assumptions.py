@@ -91,6 +91,12 @@ CHOICES: tuple[Choice, ...] = (
         practice=True,
     ),
     _choice(
+        r"cp\.async\.c[ag]",
+        "wgmma and tcgen05 see what an ordered cp.async has copied without a proxy fence (--strict "
+        "asks for the fence)",
+        practice=True,
+    ),
+    _choice(
         r"cp\.async\.bulk",
         "an asynchronous write over a generic write that an ordered generic read has seen needs no "
         "proxy fence (--strict asks for the fence)",

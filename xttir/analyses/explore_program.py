@@ -64,7 +64,7 @@ class Program:
         """Per access: what it must know of the others, if it comes after them."""
         self.writers: dict[int, tuple[int, ...]] = {}
         """Per shared-memory read: the sets of writes of which one must have been made."""
-        self.generic_writes = self.inits = 0
+        self.generic_writes = self.inits = self.copied = 0
         self.remote: set[int] = set()
         """Blocks whose memory or barriers others use."""
         self.signal_objects: list[int] = []
@@ -89,8 +89,9 @@ class Program:
         return lane // self.threads
 
     def wholly(self, bits: int) -> int:
-        """Accesses that are over for everybody who knows of them."""
-        return bits | bits << self.n | bits << 2 * self.n
+        """Accesses that are over for everybody who knows of them: through both proxies, but for
+        what cp.async has written, as a thread writes."""
+        return bits | (bits & ~self.copied) << self.n | bits << 2 * self.n
 
     # Compiling events -----------------------------------------------------------------------------
 
@@ -128,7 +129,7 @@ class Program:
             event.sem if isinstance(event, ev.Access) else Sem.WEAK,
             event.scope if isinstance(event, ev.Access) else Scope.GPU,
             isinstance(event, ev.Access) and event.equal,
-            isinstance(event, ev.AsyncOp) and event.engine != "cp.async",
+            event.engine if isinstance(event, ev.AsyncOp) else "",
         )
         self.parts.append(part)
         return part

@@ -45,6 +45,7 @@ def _conflicts(program: Program) -> None:
                         step.sees |= 1 << q.index
     ordinary = sum(1 << p.index for p in program.parts if _ordinary(p))
     program.generic_writes = ordinary | ordinary << program.n
+    program.copied = sum(1 << p.index for p in program.parts if p.engine == "cp.async" and p.writes)
     of_space = {s: sum(1 << p.index for p in program.parts if p.space is s) for s in Space}
     for signal in program.signals:
         signal.publishes = program.wholly(signal.publishes)
@@ -100,9 +101,12 @@ def _distance(program: Program, p: Part, q: Part) -> Scope:
 
 
 def _bit(program: Program, first: Part, then: Part) -> int:
-    """What `then` must know of `first` when it comes after it."""
+    """What `then` must know of `first` when it comes after it. In practice tensor cores see what
+    cp.async has copied."""
+    copied = first.engine == "cp.async" and then.engine.startswith(("wgmma", "tcgen05"))
     crosses = (
-        then.proxy is Proxy.ASYNC
+        not copied
+        and then.proxy is Proxy.ASYNC
         and first.proxy is Proxy.GENERIC
         and first.writes
         and first.space is not Space.TENSOR

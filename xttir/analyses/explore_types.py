@@ -55,14 +55,19 @@ class Part:
     sem: Sem
     scope: Scope
     equal: bool = False
-    outlives: bool = False
-    """May be under way when the thread has exited (cp.async is the thread's own)."""
+    engine: str = ""
+    """Of an asynchronous operation."""
     granules: int = 0
     runs: list[tuple[int, int]] = field(default_factory=list)
 
     @property
     def writes(self) -> bool:
         return self.mode is not Mode.READ
+
+    @property
+    def outlives(self) -> bool:
+        """May be under way when the thread has exited (cp.async is the thread's own)."""
+        return self.asynchronous and self.engine != "cp.async"
 
 
 @dataclass(slots=True)
