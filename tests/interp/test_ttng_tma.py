@@ -4,6 +4,8 @@ that do not wait, announce too few bytes or leave out a fence."""
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -235,3 +237,21 @@ def test_tensor_map_that_nobody_wrote() -> None:
     body = "".join([EXPECT, FETCH, WAIT, STORE, DONE]).replace("%c8", "%c0")
     result = run(MAP.replace("CREATE", "") + body + FOOT, (3,), {"x": x, "o": x.copy()})
     assert "uninitialized" in kinds(result)
+
+
+def test_loads_that_round_to_tf32() -> None:
+    a = np.linspace(1, 2, 40 * 36, dtype=np.float32).reshape(40, 36)
+    a[0, 8:12] = [1 + 2.0**-11, 1 + 3 * 2.0**-11, np.inf, np.float32(np.nan)]
+    b = np.full_like(a, -1)
+    source = dataclasses.replace(descriptor("a", a), round_f32_to_tf32=True)
+    result = run(
+        HEAD + "".join([EXPECT, FETCH, WAIT, STORE, DONE]) + FOOT,
+        (3,),
+        {"a": source, "b": descriptor("b", b)},
+    )
+    assert kinds(result) == []
+    assert (b[:, 8:].view(np.int32)[1:] & 0x1FFF == 0).all()
+    assert np.abs(b[1:, 8:] - a[1:, 8:]).max() <= 2.0**-11
+    # Ties to even; what is not finite stays.
+    assert b[0, 8:11].tolist() == [1, 1 + 2.0**-9, np.inf]
+    assert np.isnan(b[0, 11])

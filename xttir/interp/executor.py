@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerType, ModuleOp
@@ -24,6 +24,7 @@ from xttir.dialects import tt, ttng
 from xttir.interp import progress
 from xttir.interp.affine import Index, dense
 from xttir.interp.control import run_body
+from xttir.interp.descriptors import Descriptor
 from xttir.interp.effects import Effects, effects_of
 from xttir.interp.heap import keep_freed_memory, release_room
 from xttir.interp.launch import (
@@ -45,12 +46,9 @@ from xttir.interp.sanitizer import Sanitizer
 from xttir.interp.scheduler import Scheduler, report_endless
 from xttir.interp.shadow import Clocks
 from xttir.interp.taint import plain
-from xttir.interp.tt_memory import Descriptor, shape_of_descriptor
+from xttir.interp.tt_memory import shape_of_descriptor
 from xttir.interp.types import element_type, numpy_dtype, shape_of
 from xttir.policy import RunPolicy
-
-if TYPE_CHECKING:
-    from xttir.interp.im2col import Im2Col
 
 BATCH_ELEMENTS = 1 << 20
 """Elements of the widest value of a batch. More would leave the last-level cache, fewer would have
@@ -357,7 +355,7 @@ def _scalar(argument: ScalarArg, ty: Attribute) -> Any:
     return np.array([argument.value]).astype(dtype)
 
 
-def _descriptor(argument: DescriptorArg, ty: Attribute, memory: Memory) -> Descriptor | Im2Col:
+def _descriptor(argument: DescriptorArg, ty: Attribute, memory: Memory) -> Descriptor:
     region = Region(argument.tensor)
     memory.regions.append(region)
     block = ty.block if isinstance(ty, ttng.TensorDescIm2ColType) else ty
@@ -369,12 +367,13 @@ def _descriptor(argument: DescriptorArg, ty: Attribute, memory: Memory) -> Descr
     base, shape, strides = Pointer(region, _zero()), numbers[:rank], numbers[rank:]
     extents, nan = shape_of_descriptor(block), argument.padding == "nan"
     dtype = numpy_dtype(element_type(block.element_type))
+    rounds = argument.round_f32_to_tf32
+    found = Descriptor(base, shape, strides, extents, dtype, nan, rounds)
     if pixels is None:
-        return Descriptor(base, shape, strides, extents, dtype, nan)
+        return found
     from xttir.interp.im2col import Im2Col
 
-    corners = pixels.lower, pixels.upper, pixels.steps
-    return Im2Col(base, shape, strides, *corners, extents, dtype, nan)
+    return Im2Col(**vars(found), lower=pixels.lower, upper=pixels.upper, steps=pixels.steps)
 
 
 def _launch_text(launch: Launch) -> str:

@@ -9,74 +9,27 @@ lower corner to the tensor's extent plus the upper corner.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from xttir.interp.affine import dense
-from xttir.interp.batch import merge, take
+from xttir.interp.descriptors import Descriptor
 from xttir.interp.memory import Pointer
 
 
-class Im2Col:
-    """An im2col descriptor. `shape`, `strides` (elements): int64[b] an axis, N, spatial, C.
+@dataclass(eq=False, kw_only=True)
+class Im2Col(Descriptor):
+    """An im2col descriptor of a tensor N, spatial axes, C, in blocks of (pixels, channels).
+
     `lower`, `upper`: corners of the bounding box, one number a spatial axis. `steps`: element
-    strides of the spatial axes. `block`: (pixels, channels)."""
+    strides of the spatial axes.
+    """
 
-    __slots__ = ("base", "block", "dtype", "lower", "nan", "shape", "steps", "strides", "upper")
-
-    def __init__(
-        self,
-        base: Pointer,
-        shape: Sequence[np.ndarray],
-        strides: Sequence[np.ndarray],
-        lower: Sequence[int],
-        upper: Sequence[int],
-        steps: Sequence[int],
-        block: tuple[int, ...],
-        dtype: np.dtype,
-        nan: bool,
-    ):
-        self.base = base
-        self.shape = tuple(shape)
-        self.strides = tuple(strides)
-        self.lower = tuple(lower)
-        self.upper = tuple(upper)
-        self.steps = tuple(steps)
-        self.block = block
-        self.dtype = dtype
-        self.nan = nan
-
-    def take(self, programs: np.ndarray) -> Im2Col:
-        """The descriptor for some programs of the batch."""
-        return self._with(lambda value: take(value, programs))
-
-    def merge(self, parts: Sequence[tuple[np.ndarray, Im2Col]], batch: int) -> Im2Col:
-        """One descriptor for a whole batch."""
-        rank = range(len(self.shape))
-        merged = self._with(lambda value: value)
-        merged.base = merge([(at, d.base) for at, d in parts], batch)
-        merged.shape = tuple(merge([(at, d.shape[k]) for at, d in parts], batch) for k in rank)
-        merged.strides = tuple(merge([(at, d.strides[k]) for at, d in parts], batch) for k in rank)
-        return merged
-
-    def _with(self, change: Any) -> Im2Col:
-        return Im2Col(
-            change(self.base),
-            [change(a) for a in self.shape],
-            [change(a) for a in self.strides],
-            self.lower,
-            self.upper,
-            self.steps,
-            self.block,
-            self.dtype,
-            self.nan,
-        )
-
-    @property
-    def fill(self) -> np.ndarray | None:
-        """What loads give outside the tensor, (1, 1, 1); None for zero."""
-        return np.full((1, 1, 1), np.nan, np.float32).astype(self.dtype) if self.nan else None
+    lower: tuple[int, ...]
+    upper: tuple[int, ...]
+    steps: tuple[int, ...]
 
 
 def pixels(

@@ -18,14 +18,13 @@ from xttir.dialects import nvws
 from xttir.interp import phases, shared
 from xttir.interp.affine import dense
 from xttir.interp.agents import run_agents, wait_until
+from xttir.interp.descriptors import Descriptor, block_access
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier, Snapshot, raise_to
-from xttir.interp.memory_ops import load
 from xttir.interp.order import Epoch, Positions, changed, chosen
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.taint import observe_branch
 from xttir.interp.tma import with_shape
-from xttir.interp.tt_memory import Descriptor, block_access
 from xttir.interp.ttg_memory import shape_of_memory
 from xttir.interp.ttng_sync import operand_slots
 
@@ -208,11 +207,11 @@ def build_load(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         if gathers:
             rows = dense(observe_branch(m, op, frame[slots["x_offsets"]]))[:, :, None]
             indices = [rows, observe_branch(m, op, frame[slots["y_offset"]])]
-            d = Descriptor(d.base, d.shape, d.strides, shape, d.dtype, d.nan)
+            d = d.with_block(shape)
         else:
             indices = [observe_branch(m, op, frame[slot]) for slot in slots["indices"]]
         pointer, mask = block_access(d, indices)
-        value = load(m, op, pointer, mask, d.fill, d.dtype, d.block)
+        value = d.fetch(m, op, pointer, mask)
         engine, at = m.clock.engine(LOADS), m.positions()
         shared.store(m, op, frame[slots["result"]], with_shape(value, shape), stamp=engine.stamp())
         engine.commit(at)

@@ -18,6 +18,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
+from xttir.diagnostics import Unsupported
 from xttir.dialects import tt, ttg
 from xttir.dialects.layouts.encodings import (
     TensorMemoryEncodingAttr,
@@ -25,9 +26,13 @@ from xttir.dialects.layouts.encodings import (
 )
 from xttir.dialects.layouts.to_linear import (
     allocation_elements,
+    linear_layout,
+    memory_shape,
+    shared_blocks,
     shared_offsets,
     tensor_memory_places,
 )
+from xttir.dialects.locations import location_of
 from xttir.interp.types import numpy_dtype
 from xttir.interp.views import Layout
 
@@ -35,6 +40,9 @@ ROW_BYTES = 512 * 4
 """Bytes of a row of tensor memory."""
 
 ROWS = 128
+
+SHARED_BYTES = 1 << 18
+"""More than one block has of shared memory."""
 
 WARP_ROWS = 32
 """Rows of tensor memory that one warp of a group can reach."""
@@ -54,8 +62,15 @@ def byte_offsets(ty: Attribute) -> np.ndarray:
     size = numpy_dtype(ty.element_type).itemsize
     if in_tensor_memory(ty):
         rows, columns = tensor_memory_places(ty)
-        return rows * ROW_BYTES + columns * size
-    return shared_offsets(ty) * size
+        offsets = rows * ROW_BYTES + columns * size
+    else:
+        offsets = shared_offsets(ty) * size
+    return offsets + shared_blocks(ty) * _block_bytes(ty)
+
+
+def _block_bytes(ty: Attribute) -> int:
+    """Bytes from the memory of one block of a cluster to that of the next."""
+    return ROWS * ROW_BYTES if in_tensor_memory(ty) else SHARED_BYTES
 
 
 @lru_cache(maxsize=1024)
@@ -78,8 +93,29 @@ def bytes_of_memory(ty: Attribute) -> int:
     assert isinstance(ty, ttg.MemDescType)
     size = numpy_dtype(ty.element_type).itemsize
     if in_tensor_memory(ty):
-        return ROWS * ROW_BYTES
-    return allocation_elements(ty.encoding, ty.get_alloc_shape()) * size
+        last = ROWS * ROW_BYTES
+    else:
+        last = allocation_elements(ty.encoding, ty.get_alloc_shape()) * size
+    return last + (_blocks(ty).size - 1) * _block_bytes(ty)
+
+
+def _blocks(ty: Attribute) -> np.ndarray:
+    """bool[blocks of the cluster]: which of them repeat what another one holds."""
+    assert isinstance(ty, ttg.MemDescType)
+    bases = dict(linear_layout(ty.encoding, memory_shape(ty.encoding, ty.get_alloc_shape())).ins)
+    numbers = np.arange(1 << len(bases.get("block", ())))
+    repeats = np.zeros(numbers.size, bool)
+    for bit, basis in enumerate(bases.get("block", ())):
+        if not any(basis):
+            repeats |= (numbers >> bit & 1).astype(bool)
+    return repeats
+
+
+def check_replicas(op: ttg.MemDescReinterpretOp) -> None:
+    """Raise `Unsupported` where blocks that held the same would be seen to differ, or the other
+    way round: a buffer has one value of each element here, whichever block looks."""
+    if not np.array_equal(_blocks(op.src.type), _blocks(op.result.type)):
+        raise Unsupported("memory of several CTAs seen with other replicas", location_of(op))
 
 
 @lru_cache(maxsize=1024)

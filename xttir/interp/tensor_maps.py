@@ -12,9 +12,9 @@ import numpy as np
 from xdsl.ir import Operation
 
 from xttir.diagnostics import Kind
+from xttir.interp.descriptors import Descriptor
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
-from xttir.interp.tt_memory import Descriptor
 
 
 class TensorMap(NamedTuple):

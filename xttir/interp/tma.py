@@ -20,17 +20,18 @@ from xttir.dialects import tt, ttng
 from xttir.dialects.locations import location_of
 from xttir.interp import phases, shared
 from xttir.interp.affine import dense
+from xttir.interp.descriptors import Descriptor, block_access
 from xttir.interp.im2col import Im2Col, pixels
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier, select
 from xttir.interp.memory import Pointer
-from xttir.interp.memory_ops import atomic_rmw, load, store
+from xttir.interp.memory_ops import atomic_rmw, store
 from xttir.interp.order import Positions
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.predicates import for_programs, held, where_held
 from xttir.interp.taint import Tainted, observe_branch, report
 from xttir.interp.tensor_maps import find_map, keep_map
-from xttir.interp.tt_memory import Descriptor, block_access, shape_of_descriptor
+from xttir.interp.tt_memory import shape_of_descriptor
 from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory
 from xttir.interp.ttng_sync import ctas_of, operand_slots
 from xttir.interp.types import numpy_dtype, shape_of
@@ -97,10 +98,10 @@ def build_load(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         d, coordinates, offsets = args[0], args[1 : 1 + rank], args[1 + rank :]
         if isinstance(d, Im2Col):
             pointer, mask = pixels(d, coordinates, offsets)
-            return load(m, op, pointer, mask, d.fill, d.dtype, d.block)
+            return d.fetch(m, op, pointer, mask)
         coordinates = [observe_branch(m, op, a) for a in coordinates]
         pointer, mask = block_access(d, coordinates)
-        return load(m, op, pointer, mask, d.fill, d.dtype, d.block)
+        return d.fetch(m, op, pointer, mask)
 
     return _load_into(c, op, ("desc", "coord", "offsets"), fetch, op.result.type)
 
@@ -113,7 +114,7 @@ def build_gather(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     def fetch(m: Machine, args: Sequence[Any]) -> Any:
         d, indices = _rows(m, op, args, shape)
         pointer, mask = block_access(d, indices)
-        return load(m, op, pointer, mask, d.fill, d.dtype, d.block)
+        return d.fetch(m, op, pointer, mask)
 
     return _load_into(c, op, ("desc", "x_offsets", "y_offset"), fetch, op.result.type)
 
@@ -122,8 +123,7 @@ def _rows(
     m: Machine, op: Operation, args: Sequence[Any], shape: tuple[int, ...]
 ) -> tuple[Descriptor, list[Any]]:
     """(descriptor, rows, first column) as a block of `shape` and its indices."""
-    d = args[0]
-    block = Descriptor(d.base, d.shape, d.strides, shape, d.dtype, d.nan)
+    block = args[0].with_block(shape)
     rows = dense(observe_branch(m, op, args[1]))[:, :, None]
     return block, [rows, observe_branch(m, op, args[2])]
 

@@ -16,125 +16,19 @@ from xdsl.ir import Attribute
 from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
-from xttir.interp import affine
-from xttir.interp.affine import Box, Index, dense
-from xttir.interp.batch import merge, take
+from xttir.interp.affine import dense
+from xttir.interp.descriptors import Descriptor, block_access
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
 from xttir.interp.memory_ops import atomic_cas, atomic_rmw, load, store
 from xttir.interp.taint import Tainted, plain
-from xttir.interp.tt import INT64, Lowered, add_offset
+from xttir.interp.tt import INT64, Lowered
 from xttir.interp.types import element_type, numpy_dtype, shape_of
 
 Args = Sequence[Any]
 
 _ACQUIRES = (tt.MemSemantic.ACQUIRE, tt.MemSemantic.ACQUIRE_RELEASE)
 _RELEASES = (tt.MemSemantic.RELEASE, tt.MemSemantic.ACQUIRE_RELEASE)
-
-
-class Descriptor:
-    """A tensor descriptor value.
-
-    `base`: scalar `Pointer`. `shape`, `strides` (elements): int64[b] each. `block`: its shape.
-    `fill`: what loads give out of bounds.
-    """
-
-    __slots__ = ("base", "block", "dtype", "nan", "shape", "strides")
-
-    def __init__(
-        self,
-        base: Pointer,
-        shape: Sequence[np.ndarray],
-        strides: Sequence[np.ndarray],
-        block: tuple[int, ...],
-        dtype: np.dtype,
-        nan: bool,
-    ):
-        self.base = base
-        self.shape = tuple(shape)
-        self.strides = tuple(strides)
-        self.block = block
-        self.dtype = dtype
-        self.nan = nan
-
-    def take(self, programs: np.ndarray) -> Descriptor:
-        return Descriptor(
-            take(self.base, programs),
-            [take(a, programs) for a in self.shape],
-            [take(a, programs) for a in self.strides],
-            self.block,
-            self.dtype,
-            self.nan,
-        )
-
-    def merge(self, parts: Sequence[tuple[np.ndarray, Descriptor]], batch: int) -> Descriptor:
-        def column(get) -> Any:
-            return merge([(where, get(d)) for where, d in parts], batch)
-
-        rank = range(len(self.shape))
-        return Descriptor(
-            column(lambda d: d.base),
-            [column(lambda d, k=k: d.shape[k]) for k in rank],
-            [column(lambda d, k=k: d.strides[k]) for k in rank],
-            self.block,
-            self.dtype,
-            self.nan,
-        )
-
-    @property
-    def fill(self) -> np.ndarray | None:
-        if not self.nan:
-            return None
-        return np.full((1,) * (len(self.block) + 1), np.nan, np.float32).astype(self.dtype)
-
-
-def block_access(d: Descriptor, indices: Sequence[Any]) -> tuple[Pointer, Box | np.ndarray]:
-    """Pointers and bounds mask of the block of `d` at `indices`; an index may be an `Index` or
-    array of the block's shape (gather) or a scalar."""
-    shape = d.block
-    pointer = Pointer(d.base.region, _splat(d.base.offset, shape))
-    mask: Box | np.ndarray | None = None
-    for axis, (index, extent, stride) in enumerate(zip(indices, d.shape, d.strides, strict=True)):
-        coordinate = _coordinate(index, axis, shape)
-        step = _splat(stride, shape)
-        limit = _splat(extent, shape)
-        zero = Index(np.zeros(1, np.int64), (0,) * len(shape), shape, INT64)
-        inside: Box | np.ndarray
-        if type(coordinate) is Index and type(step) is Index:
-            offset = affine.mul(coordinate, step, INT64)
-            low = affine.compare(coordinate, zero, "sge")
-            high = affine.compare(coordinate, limit, "slt")
-            assert low is not None
-            assert high is not None
-            inside = affine.intersect(low, high)
-            if offset is None:
-                offset = coordinate.dense() * step.dense()
-        else:
-            value = dense(coordinate)
-            inside = (value >= 0) & (value < limit.dense())
-            offset = value * step.dense()
-        pointer = add_offset(pointer, offset, d.dtype.itemsize, shape)
-        if mask is None:
-            mask = inside
-        elif type(mask) is Box and type(inside) is Box:
-            mask = affine.intersect(mask, inside)
-        else:
-            mask = dense(mask) & dense(inside)
-    assert mask is not None
-    return pointer, mask
-
-
-def _splat(value: Any, shape: tuple[int, ...]) -> Index:
-    array = value.base if type(value) is Index else dense(value).reshape(-1).astype(np.int64)
-    return Index(array, (0,) * len(shape), shape, INT64)
-
-
-def _coordinate(index: Any, axis: int, shape: tuple[int, ...]) -> Index | np.ndarray:
-    if type(index) is np.ndarray and index.ndim > 1:
-        return index.astype(np.int64)
-    strides = tuple(1 if k == axis else 0 for k in range(len(shape)))
-    array = dense(index).reshape(-1).astype(np.int64)
-    return Index(array, strides, shape, INT64)
 
 
 def _synchronise(
@@ -293,7 +187,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         assert isinstance(interp, Machine)
         d = args[0]
         pointer, mask = block_access(d, args[1:])
-        values = load(interp, op, pointer, mask, d.fill, d.dtype, d.block)
+        values = d.fetch(interp, op, pointer, mask)
         return (_reshaped(values, d.block, shape_of(op.result.type)),)
 
     @impl(tt.DescriptorStoreOp)
@@ -322,22 +216,17 @@ class TritonMemoryFunctions(InterpreterFunctions):
     @impl(tt.DescriptorGatherOp)
     def descriptor_gather(self, interp: Interpreter, op: tt.DescriptorGatherOp, args: Args):
         assert isinstance(interp, Machine)
-        d, shape = _rows(args[0], shape_of(op.result.type), args[1])
+        d = args[0].with_block(shape_of(op.result.type))
         pointer, mask = block_access(d, [_row_index(args[1]), args[2]])
-        return (load(interp, op, pointer, mask, d.fill, d.dtype, shape),)
+        return (d.fetch(interp, op, pointer, mask),)
 
     @impl(tt.DescriptorScatterOp)
     def descriptor_scatter(self, interp: Interpreter, op: tt.DescriptorScatterOp, args: Args):
         assert isinstance(interp, Machine)
-        d, shape = _rows(args[0], shape_of(op.src.type), args[1])
+        d = args[0].with_block(shape_of(op.src.type))
         pointer, mask = block_access(d, [_row_index(args[1]), args[2]])
-        store(interp, op, pointer, mask, dense(args[3]), d.dtype, shape)
+        store(interp, op, pointer, mask, dense(args[3]), d.dtype, d.block)
         return ()
-
-
-def _rows(d: Descriptor, shape: tuple[int, ...], rows: Any) -> tuple[Descriptor, tuple[int, ...]]:
-    """The descriptor as one whose block is the gathered rows."""
-    return Descriptor(d.base, d.shape, d.strides, shape, d.dtype, d.nan), shape
 
 
 def _row_index(rows: Any) -> np.ndarray:

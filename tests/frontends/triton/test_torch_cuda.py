@@ -110,6 +110,18 @@ def test_moving_copies_and_staying_does_not() -> None:
     assert device.to("cuda", copy=True).data_ptr() != device.data_ptr()
 
 
+def test_device_given_by_its_index() -> None:
+    model = torch.zeros(3)
+    for made in (
+        torch.randn(3, device=0),
+        torch.empty(3, device=0),
+        torch.ones_like(model, device=0),
+    ):
+        assert made.device == torch.device("cuda", 0)
+    with pytest.raises(RuntimeError, match="invalid device ordinal"):
+        torch.zeros(3, device=1)
+
+
 def test_ordinal_beyond_the_one_gpu() -> None:
     with pytest.raises(RuntimeError, match="invalid device ordinal"):
         torch.zeros(3, device="cuda:1")

@@ -112,7 +112,34 @@ def own_layout(encoding: Attribute) -> LinearLayout:
 
 def rank_of(encoding: Attribute) -> int:
     """The number of dimensions of what an encoding lays out."""
-    return len(cga_of(encoding).outs)
+    inner = _inner(encoding)
+    if inner is not None:
+        return rank_of(inner) - isinstance(encoding, SliceEncodingAttr)
+    return len(_blocks_layout(encoding).outs)
+
+
+def blocks_of(encoding: Attribute) -> int:
+    """How many blocks of a cluster an encoding spreads over, whether they split it or not."""
+    inner = _inner(encoding)
+    if inner is not None:
+        return blocks_of(inner)
+    return 1 << len(_blocks_layout(encoding).bases("block"))
+
+
+def _inner(encoding: Attribute) -> Attribute | None:
+    """The encoding that one of another's blocks are."""
+    match encoding:
+        case SliceEncodingAttr() | DotOperandEncodingAttr():
+            return _parent(encoding)
+        case PartitionedSharedEncodingAttr():
+            return encoding.get("partitionLayout")
+        case _:
+            return None
+
+
+def _blocks_layout(encoding: Attribute) -> LinearLayout:
+    """A layout with the rank and the blocks of an encoding."""
+    return own_layout(encoding) if isinstance(encoding, _LINEAR) else cga_of(encoding)
 
 
 def _explicit_cga(encoding: StructAttr, rank: int) -> LinearLayout:
@@ -151,15 +178,19 @@ def cga_of(encoding: Attribute) -> LinearLayout:
             inner = encoding.get("partitionLayout")
             assert inner is not None
             return cga_of(inner)
-        case (
-            LinearEncodingAttr()
-            | GenericLinearEncodingAttr()
-            | SharedLinearEncodingAttr()
-            | PaddedSharedEncodingAttr()
-        ):
+        case encoding if isinstance(encoding, _LINEAR):
             return _cga_of_linear(own_layout(encoding))
         case _:
             raise Unsupported(f"the layout of {encoding}")
+
+
+_LINEAR = (
+    LinearEncodingAttr,
+    GenericLinearEncodingAttr,
+    SharedLinearEncodingAttr,
+    PaddedSharedEncodingAttr,
+)
+"""Encodings that give their whole layout."""
 
 
 def _parent(encoding: StructAttr) -> Attribute:

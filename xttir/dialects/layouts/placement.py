@@ -37,7 +37,7 @@ from xttir.dialects.layouts.parameters import (
     SHARED,
     TENSOR_MEMORY,
     bases_of,
-    cga_of,
+    blocks_of,
     own_layout,
     rank_of,
 )
@@ -197,7 +197,7 @@ def _tensor_fault(type_: TensorType, place: Place) -> str | None:
     rank = rank_of(layout)
     if rank != len(shape):
         return f"layout has rank {rank}, but the tensor it is attached to has rank {len(shape)}"
-    blocks = 1 << len(cga_of(layout).bases("block"))
+    blocks = blocks_of(layout)
     if blocks != place.blocks:
         return f"layout has {blocks} CTAs per cluster, but the module has {place.blocks}"
     if any(size < 1 or size & (size - 1) for size in shape):
@@ -225,7 +225,7 @@ def _memory_fault(
             f"layout has rank {rank}, but the descriptor it is attached to has rank {len(shape)};"
             " it must be equal, or one more for multibuffering"
         )
-    blocks = 1 << len(cga_of(layout).bases("block"))
+    blocks = blocks_of(layout)
     if blocks != place.blocks:
         return f"layout has {blocks} CTAs per cluster, but the module has {place.blocks}"
     if isinstance(layout, SharedLinearEncodingAttr):

@@ -172,12 +172,21 @@ def _factory(original: Callable[..., Any]) -> Callable[..., Any]:
         if _compiling():
             return original(*args, **kwargs)
         pinned = kwargs.pop("pin_memory", False)
-        result = original(*args, **kwargs)
+        result = original(*args, **_named_device(kwargs))
         if isinstance(result, torch.Tensor) and storage.device_of(result) is None:
             _tag(result, storage.PINNED if pinned else storage.CPU)
         return result
 
     return make
+
+
+def _named_device(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Arguments with a device given by its index spelled out, which C++ cannot do without one."""
+    device = kwargs.get("device")
+    if isinstance(device, int) and not isinstance(device, bool):
+        check_ordinal(device)
+        kwargs["device"] = torch.device("cuda", device)
+    return kwargs
 
 
 def raw_device(tensor: torch.Tensor) -> torch.device:
@@ -201,7 +210,7 @@ def _like(original: Callable[..., Any]) -> Callable[..., Any]:
         if _compiling() or not isinstance(model, torch.Tensor):
             return original(model, *args, **kwargs)
         kwargs.pop("pin_memory", None)
-        result = original(model, *args, **kwargs)
+        result = original(model, *args, **_named_device(kwargs))
         if isinstance(result, torch.Tensor) and storage.device_of(result) is None:
             device = kwargs.get("device")
             on_host = on_cpu(model) if device is None else not is_cuda_device(device)

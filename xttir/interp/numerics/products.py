@@ -22,9 +22,19 @@ def tf32_truncate(a: np.ndarray) -> np.ndarray:
 
 def tf32_round(a: np.ndarray) -> np.ndarray:
     """f32 to tf32, to nearest with ties away from zero (cvt.rna.tf32.f32); NaN is truncated."""
+    return _tf32_with(a, a.view(np.int32) + np.int32(0x1000))
+
+
+def tf32_nearest(a: np.ndarray) -> np.ndarray:
+    """f32 to tf32, to nearest even (what a tensor map of TFLOAT32 loads); NaN is truncated."""
     bits = a.view(np.int32)
-    rounded = ((bits + np.int32(0x1000)) & np.int32(-8192)).view(np.float32)
-    special = (bits & np.int32(0x7F800000)) == 0x7F800000
+    return _tf32_with(a, bits + (bits >> 13 & 1) + np.int32(0xFFF))
+
+
+def _tf32_with(a: np.ndarray, moved: np.ndarray) -> np.ndarray:
+    """`moved` truncated where `a` is finite, `a` elsewhere."""
+    rounded = (moved & np.int32(-8192)).view(np.float32)
+    special = (a.view(np.int32) & np.int32(0x7F800000)) == 0x7F800000
     return np.where(special, tf32_truncate(a), rounded) if special.any() else rounded
 
 
