@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import multiprocessing
 from collections.abc import Callable
 from typing import Any
@@ -13,25 +12,34 @@ def run(target: Callable[..., None], seconds: float | None, *arguments: Any) -> 
     child = multiprocessing.get_context("fork").Process(target=target, args=arguments)
     child.start()
     child.join(seconds)
+    return _ended(child, seconds)
+
+
+def ask(target: Callable[..., Any], seconds: float, *arguments: Any) -> tuple[Any, str]:
+    """What `target` returns, or None, and what became of it otherwise."""
+    context = multiprocessing.get_context("fork")
+    receive, send = context.Pipe(duplex=False)
+
+    def work() -> None:
+        send.send(target(*arguments))
+
+    child = context.Process(target=work)
+    child.start()
+    send.close()
+    found = None
+    try:
+        if receive.poll(seconds):
+            found = receive.recv()
+            child.join(10)
+    except EOFError:
+        child.join(10)
+    receive.close()
+    return found, _ended(child, seconds)
+
+
+def _ended(child: Any, seconds: float | None) -> str:
     if child.exitcode is None:
         child.kill()
         child.join()
         return f"more than {seconds:g} seconds"
     return "" if child.exitcode == 0 else f"exit {child.exitcode}"
-
-
-def ask(target: Callable[..., Any], seconds: float, *arguments: Any) -> tuple[Any, str]:
-    """What `target` returns (it must fit into a pipe's buffer or be read in time: small things), or
-    None, and what became of it otherwise."""
-    receive, send = multiprocessing.get_context("fork").Pipe(duplex=False)
-
-    def work() -> None:
-        send.send(target(*arguments))
-
-    ended = run(work, seconds)
-    send.close()
-    found = None
-    with contextlib.suppress(EOFError):
-        found = receive.recv() if receive.poll() else None
-    receive.close()
-    return found, ended
