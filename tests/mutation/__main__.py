@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 from tests.conftest import shared_root
-from tests.mutation.score import score, table
+from tests.mutation.score import HandWritten, score, table
 
 
-def kernels(root: Path) -> list[Path]:
-    """The hand-written kernels that are right."""
-    found = sorted(p.parent for p in (root / "cases" / "ptx").glob("*/kernel.ptx"))
-    return [p for p in found if "_bug_" not in p.name]
+def kernels(root: Path) -> list[HandWritten]:
+    """The hand-written kernels that are right: of `ptx/`, and those with a source in `reports/`."""
+    found = []
+    for expected in sorted((root / "cases").glob("*/*/expected.json")):
+        told, here = json.loads(expected.read_text()), expected.parent
+        if (here / "kernel.ptx").exists() and told["verdict"] == "verified":
+            found.append(HandWritten(here.name, here / "kernel.ptx", here / "launch.json"))
+        for variant, what in told.items():
+            source, ptx = here / f"{variant}.cu", here / f"{variant}.ptx"
+            if source.exists() and what["verdict"] == "verified":
+                name = f"{here.name}/{variant}"
+                found.append(HandWritten(name, ptx, here / f"{variant}.launch.json"))
+    return found
 
 
 def main(names: list[str]) -> int:
@@ -21,11 +31,11 @@ def main(names: list[str]) -> int:
         print("no folder of shared cases (set XTTIR_SHARED)", file=sys.stderr)
         return 2
     scores = []
-    for folder in kernels(root):
-        if names and folder.name not in names:
+    for kernel in kernels(root):
+        if names and kernel.name not in names:
             continue
         try:
-            scores.append(score(folder, say=True))
+            scores.append(score(kernel, say=True))
         except AssertionError as error:
             print(error)
             continue
