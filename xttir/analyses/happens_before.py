@@ -66,6 +66,7 @@ class Order(Barriers):
 
     def run(self) -> Order:
         for at, view in enumerate(self.blocks.views):
+            self.before(view)
             handler = self._handlers.get(type(view.event))
             if handler is not None:
                 self.at = at
@@ -74,6 +75,9 @@ class Order(Barriers):
         self.certifier.finish()
         self.unattended()
         return self
+
+    def before(self, view: View) -> None:
+        """Called with each view before it is handled."""
 
     # Accesses ---------------------------------------------------------------------------------
 

@@ -176,7 +176,7 @@ def _contents(
     event: Event, trace: Trace, who: np.ndarray, ends: np.ndarray, same: bool, intern: _Intern
 ) -> np.ndarray:
     """A number for what the event says of each cluster: equal numbers, equal content."""
-    head, arrays = _describe(event, trace)
+    head, arrays = describe(event, trace)
     size = trace.threads_per_cta * trace.ctas_per_cluster
     if same:
         varied = [a for a in arrays if a[1].shape[0] > 1]
@@ -225,7 +225,7 @@ def _key(
     return tuple(parts)
 
 
-def _describe(event: Event, trace: Trace) -> tuple[tuple[Any, ...], list[_Array]]:
+def describe(event: Event, trace: Trace) -> tuple[tuple[Any, ...], list[_Array]]:
     """What is the same for all lanes, and the arrays over lanes or units (rows first)."""
     head: list[Any] = [type(event).__name__, event.ins]
     arrays: list[_Array] = []

@@ -124,6 +124,7 @@ def verify(words: Sequence[str]) -> int:
         most_steps=values["max_steps"],
         every_size=values["every_size"] or not values["every_schedule"],
         every_schedule=values["every_schedule"] or not values["every_size"],
+        every_trip=values["every_trip"],
         assume=values["assume"],
         timeout=values["timeout"],
         level=values["level"],
@@ -142,7 +143,7 @@ def verify(words: Sequence[str]) -> int:
         print(static.how_to_launch(file), file=sys.stderr)
         return 2
     if not kernel and (values["launch"] or values["init_launch"]):
-        raise UsageError("--launch and --init-launch are for PTX files and modules, not for scripts")
+        raise UsageError("--launch and --init-launch are for PTX and modules, not for scripts")
     from xttir.tools.output import Output
 
     bar = not (values["no_progress"] or values["quiet"])

@@ -276,6 +276,13 @@ VERIFY_OPTIONS: tuple[Option, ...] = (
         "LEVEL",
     ),
     Option(
+        "every-trip",
+        False,
+        "TTGIR: also whether the verdict holds for every number of iterations",
+        _boolean,
+        flag=True,
+    ),
+    Option(
         "assume",
         "",
         "every size: what else is known of the arguments ('n % 64 == 0; s >= n'); a TTGIR module: "
@@ -283,7 +290,13 @@ VERIFY_OPTIONS: tuple[Option, ...] = (
         str,
         "WORDS",
     ),
-    Option("timeout", 20, "every size: seconds for each kernel", _number(1), "SECONDS"),
+    Option(
+        "timeout",
+        20,
+        "every size, every trip: seconds for each kernel",
+        _number(1),
+        "SECONDS",
+    ),
 )
 """What `verify` looks at."""
 

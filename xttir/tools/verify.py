@@ -42,6 +42,8 @@ class Settings:
     """Scripts: every size of each kernel, with what `assume` says, `timeout` seconds each."""
     every_schedule: bool = True
     """Scripts: every schedule of the PTX of each launch."""
+    every_trip: bool = False
+    """TTGIR: every number of iterations, too."""
     assume: str = ""
     timeout: int = 20
     level: str = "ptx"

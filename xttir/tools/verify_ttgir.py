@@ -15,7 +15,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from xttir.analyses.passes import has_layouts, is_kernel
-from xttir.diagnostics import InputError, Location, Policy, Unsupported
+from xttir.diagnostics import InputError, Location, Policy, Unsupported, Verdict
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
 from xttir.frontends.module_launch import known
@@ -71,12 +71,24 @@ class ModuleVerifier:
                 report.counts.skip(reason)
             outcome.finished = not result.unknown
             outcome.done = {n: v for n, v in result.stats.items() if isinstance(v, int)}
+            if settings.every_trip and result.verdict is Verdict.VERIFIED:
+                outcome.result = _every_trip(after.module, launch, settings.timeout)
             if settings.explain:
                 outcome.details = list(result.explain())
         finally:
             outcome.seconds = time.perf_counter() - began
             report.seconds += outcome.seconds
             report.programs += launch.programs
+
+
+def _every_trip(module: ModuleOp, launch: Launch, seconds: float) -> list[str]:
+    """A line for every argument that says how often a loop goes round."""
+    from xttir.analyses.trips.growth import deciding_arguments
+    from xttir.analyses.trips.prove import every_trip
+
+    arguments = deciding_arguments(module, launch.kernel)
+    numbers = [n for n in arguments if type(launch.arguments.get(n)) is int]
+    return [str(every_trip(module, launch, n, seconds)) for n in numbers]
 
 
 def verify_file(path: str, words: str, launch: str, entry: str, settings: Settings) -> StaticReport:

@@ -29,13 +29,17 @@ from xttir.interp.tracing import control, handlers, kernel
 from xttir.interp.tracing.agents import WARP, Agent
 from xttir.interp.tracing.evaluate import Evaluator
 from xttir.interp.tracing.launch import Launch
+from xttir.interp.tracing.visits import Visits
 
 MOST_TRACES = 256
 """Traces of one launch; a launch whose programs go more ways is not supported."""
 
 
-def trace_module(module: ModuleOp, launch: Launch) -> list[Trace]:
-    """The traces of a launch of a kernel of `module`. Raises `InputError` and `Unsupported`."""
+def trace_module(
+    module: ModuleOp, launch: Launch, visits: list[Visits] | None = None
+) -> list[Trace]:
+    """The traces of a launch of a kernel of `module`. `visits`: gets what the loops of each trace
+    begin their iterations with. Raises `InputError` and `Unsupported`."""
     handlers.load_all()
     function = tt.function_named(module, launch.kernel)
     if function is None:
@@ -49,6 +53,9 @@ def trace_module(module: ModuleOp, launch: Launch) -> list[Trace]:
             raise Unsupported(f"a launch whose programs go more than {MOST_TRACES} ways")
         one = work.pop()
         tracer = Tracer(module, function, launch, one)
+        if visits is not None:
+            tracer.visits = Visits(tracer)
+            visits.append(tracer.visits)
         tracer.run()
         traces.append(tracer.trace())
         work += tracer.others
@@ -79,6 +86,8 @@ class Tracer:
     """What this run leaves to be traced."""
     state: dict[Any, Any] = field(default_factory=dict)
     """What handlers keep between ops."""
+    visits: Visits | None = None
+    """Keeps what loops begin their iterations with, if asked to."""
 
     def __post_init__(self) -> None:
         self.warps = _integer(self.module, "ttg.num-warps", 4)
@@ -93,6 +102,8 @@ class Tracer:
         self.choices = list(self.work.choices)
         self.chosen = 0
         self.agents: list[Agent] = []
+        self.everybody: list[Agent] = []
+        """Those that have ended, too."""
         self._numbers: dict[Operation, int] = {}
         self._sources: list[Source] = []
         self.evaluator = Evaluator(self.module, self.launch)
@@ -192,6 +203,7 @@ class Tracer:
         """Let `agent` run `body()` among the others."""
         agent.thread = greenlet.greenlet(body, parent=self.scheduler)
         self.agents.append(agent)
+        self.everybody.append(agent)
 
     def _stuck(self) -> None:
         for agent in self.agents:
