@@ -2,7 +2,8 @@
 tutorials launch, with the tensors and grid of a real launch.
 
     python -m conformance.validate_kernels [--cc 80,90,100] [--tables liger_losses,...] [--op NAME]
-        [--source TRITON_CHECKOUT] [--inputs 4] [--seconds 60] [--total 3600] [--report]
+        [--source TRITON_CHECKOUT] [--inputs 4] [--per-kernel 0] [--seconds 60] [--total 3600]
+        [--report]
 
 A kernel is a distinct TTIR module with distinct compiler options. Operations run one after the
 other, each in a fork of a process that has imported everything; each kernel is validated in a fork
@@ -21,6 +22,8 @@ import math
 import multiprocessing
 import os
 import re
+import resource
+import signal
 import sys
 import time
 import traceback
@@ -41,12 +44,14 @@ OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion",
 
 @dataclass(frozen=True)
 class Plan:
-    """What one process does. `inputs`: edge cases a kernel. `programs`: of a grid at most.
+    """What one process does. `inputs`: edge cases a kernel. `per_kernel`: specialisations of one
+    function, 0 for all. `seconds`: of the processor, for a kernel. `programs`: of a grid at most.
     `until`: the time (monotonic) after which nothing new begins."""
 
     cc: int
     inputs: int
-    seconds: float
+    per_kernel: int
+    seconds: int
     operation_seconds: float
     programs: int
     configs: int
@@ -64,8 +69,9 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=4, help="edge cases a kernel (4)")
     parser.add_argument("--programs", type=int, default=64, help="programs of a grid at most (64)")
     parser.add_argument("--configs", type=int, default=1, help="of an autotuner; 0 for all (1)")
-    parser.add_argument("--seconds", type=float, default=60, help="for a kernel (60)")
-    parser.add_argument("--operation-seconds", type=float, default=900, help="(900)")
+    parser.add_argument("--per-kernel", type=int, default=0, help="specialisations; 0 for all (0)")
+    parser.add_argument("--seconds", type=int, default=60, help="of CPU time for a kernel (60)")
+    parser.add_argument("--operation-seconds", type=float, default=3600, help="(3600)")
     parser.add_argument("--total", type=float, default=1e9, help="seconds after which to stop")
     parser.add_argument("--results", type=Path, default=results.default_path("validate"))
     parser.add_argument("--rerun", default="", help="statuses to do again: fault,unsupported,...")
@@ -77,8 +83,8 @@ def main() -> int:
         until = time.monotonic() + args.total
         for cc in args.cc.split(","):
             plan = Plan(
-                int(cc), args.inputs, args.seconds, args.operation_seconds, args.programs,
-                args.configs, until, args.results.resolve(), args.source,
+                int(cc), args.inputs, args.per_kernel, args.seconds, args.operation_seconds,
+                args.programs, args.configs, until, args.results.resolve(), args.source,
             )  # fmt: skip
             tables = [t for t in args.tables.split(",") if t]
             _process(serve, None, plan, tables, args.op)
@@ -123,7 +129,11 @@ def serve(plan: Plan, tables: list[str], wanted: str) -> None:
     from xttir.tools.collect import open_session
 
     torch.set_num_threads(1)
-    done = {(e["cc"], e["op"]) for e in results.read_lines(plan.path) if "key" not in e}
+    done = {
+        (e["cc"], e["op"])
+        for e in latest(results.read_lines(plan.path))
+        if "key" not in e and (not e.get("left_out") or 0 < plan.per_kernel <= e["per_kernel"])
+    }
     with open_session(replace(RunPolicy(), cc=plan.cc).with_checks("none")) as session:
         limit_autotuning(plan.configs)
         todo: dict[str, Callable[[], None]] = {}
@@ -143,9 +153,12 @@ def serve(plan: Plan, tables: list[str], wanted: str) -> None:
             if time.monotonic() > plan.until:
                 return
             began = time.monotonic()
-            ended = _process(_watched, plan.operation_seconds, session, plan, name, work)
+            left_out = multiprocessing.get_context("fork").Value("i", 0)
+            arguments = (session, plan, name, work, left_out)
+            ended = _process(_watched, plan.operation_seconds, *arguments)
             entry = {"cc": plan.cc, "op": name, "status": "stopped" if ended else "done"}
             entry |= {"detail": ended, "seconds": round(time.monotonic() - began, 1)}
+            entry |= {"left_out": left_out.value, "per_kernel": plan.per_kernel}  # type: ignore
             if time.monotonic() < plan.until:
                 results.append(plan.path, entry)
             print(f"{plan.cc} {name}: {entry['status']} {ended} {entry['seconds']} s", flush=True)
@@ -180,26 +193,37 @@ def _tutorial(folder: Path, name: str) -> Callable[[], None]:
     return work
 
 
-def _watched(session: Any, plan: Plan, name: str, work: Callable[[], None]) -> None:
-    """Run `work` and validate each kernel at its first launch that has no result yet."""
-    known = {e["key"] for e in results.read_lines(plan.path) if "key" in e and e["cc"] == plan.cc}
+def _watched(session: Any, plan: Plan, name: str, work: Callable[[], None], left_out: Any) -> None:
+    """Run `work` and validate each kernel at its first launch that has no result yet. `left_out`
+    counts those that `per_kernel` leaves out."""
+    held = [e for e in results.read_lines(plan.path) if "key" in e and e["cc"] == plan.cc]
+    known = {e["key"] for e in held}
+    number = Counter(e["kernel"] for e in held)
+    skipped: set[str] = set()
 
     def before(launch: Any) -> None:
         key = key_of(launch)
         if key in known or time.monotonic() > plan.until:
             return
+        if plan.per_kernel and number[launch.kernel] >= plan.per_kernel:
+            skipped.add(key)
+            left_out.value = len(skipped)
+            return
         known.add(key)
+        number[launch.kernel] += 1
         began = time.monotonic()
         entry = {"cc": plan.cc, "op": name, "kernel": launch.kernel, "key": key}
         entry |= {"grid": launch.grid}
         receive, send = multiprocessing.get_context("fork").Pipe(duplex=False)
-        ended = _process(_validate, plan.seconds, launch, plan, send)
+        # The limit is of CPU time; the wall clock only ends what hangs.
+        ended = _process(_validate, 30 * plan.seconds, launch, plan, send)
         send.close()
         with contextlib.suppress(EOFError):
             entry |= receive.recv() if receive.poll() else {}
         receive.close()
         if "status" not in entry:
-            entry |= {"status": "time-out" if ended.startswith("more") else "crash"}
+            late = ended.startswith("more") or ended == f"exit {-signal.SIGXCPU}"
+            entry |= {"status": "time-out" if late else "crash"}
             entry |= {"detail": ended}
         entry["seconds"] = round(time.monotonic() - began, 2)
         results.append(plan.path, entry)
@@ -233,8 +257,11 @@ def smaller(grid: tuple[int, int, int], programs: int) -> tuple[int, int, int]:
 
 def _validate(launch: Any, plan: Plan, send: Any) -> None:
     """Validate the kernel of a launch from the memory as it is now, and send what was found."""
+    resource.setrlimit(resource.RLIMIT_CPU, (plan.seconds, plan.seconds + 5))
     try:
-        send.send(validated(launch, plan))
+        began = time.process_time()
+        found = validated(launch, plan)
+        send.send(found | {"cpu": round(time.process_time() - began, 2)})
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
         place = "; ".join(f"{os.path.basename(f.filename)}:{f.lineno}" for f in frames[-4:])
@@ -316,6 +343,10 @@ def summary(entries: list[results.Entry]) -> str:
         said = [f["message"] for f in e.get("faults", [])[:2]] + e.get("unsupported", [])[:2]
         said += [f"left out: {r}: {n}" for r, n in e.get("left_out", {}).items()][:2]
         lines += [f"    {text[:220]}" for text in [e.get("detail", ""), *said] if text]
+    skipped = Counter({cc: 0 for cc in sorted({e["cc"] for e in entries})})
+    for e in entries:
+        skipped[e["cc"]] += e.get("left_out", 0) if "key" not in e else 0
+    lines += [f"left out at {cc}: {n} specialisations" for cc, n in skipped.items() if n]
     why = Counter((e["cc"], name) for e in kernels for name in e.get("rounding", []))
     lines += [f"rounding at {cc} after {name}: {n} kernels" for (cc, name), n in why.items()]
     return "\n".join(lines)

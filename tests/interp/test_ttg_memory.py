@@ -466,3 +466,31 @@ def test_undefined_values_stay_undefined_in_memory() -> None:
 """
     assert not outcome(kernel(body.replace("LIMIT", "32")))[0].faults
     assert kinds(outcome(kernel(body.replace("LIMIT", "0")))[0]) == ["undefined"]
+
+
+@pytest.mark.parametrize("batch", [1, 0])
+def test_a_program_chooses_among_descriptors_and_tokens(batch: int) -> None:
+    """Odd programs copy into the second tile, even ones into the first: the tile and the token
+    come out of a select whose condition is the program's own."""
+    text = kernel(
+        f"""
+    %bit = arith.remsi %pid, %c2_ : i32
+    %odd = arith.cmpi eq, %bit, %c1 : i32
+    %zero = arith.constant dense<0.0> : tensor<16x32xf32, #blocked>
+    %a = ttg.local_alloc %zero : (tensor<16x32xf32, #blocked>) -> {TILE}
+    %b = ttg.local_alloc %zero : (tensor<16x32xf32, #blocked>) -> {TILE}
+    %tile = arith.select %odd, %b, %a : {TILE}
+    %copy = ttg.async_copy_global_to_local %px, %tile : tensor<16x32x!tt.ptr<f32>, #blocked> -> <16x32xf32, #shared, #smem, mutable>
+    %group = ttg.async_commit_group tokens %copy
+    %token = arith.select %odd, %group, %copy : !ttg.async.token
+    %done = ttg.async_wait %token {{num = 0 : i32}}
+    %va = ttg.local_load %a token %done : {TILE} -> tensor<16x32xf32, #blocked>
+    %vb = ttg.local_load %b token %done : {TILE} -> tensor<16x32xf32, #blocked>
+    %out = arith.subf %va, %vb : tensor<16x32xf32, #blocked>
+{STORE}"""
+    )
+    x = tiles(3)
+    y = np.zeros_like(x)
+    result = run(text, (3,), {"x": x, "y": y}, batch=batch)
+    assert not result.faults
+    np.testing.assert_array_equal(y, x * np.array([1, -1, 1], np.float32)[:, None, None])

@@ -19,6 +19,7 @@ from xttir.diagnostics import Kind
 from xttir.dialects import arith, tt
 from xttir.interp import affine
 from xttir.interp.affine import Box, Index, dense
+from xttir.interp.batch import choose
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
 from xttir.interp.plan import Implementations
@@ -176,13 +177,16 @@ def _and(op: Operation) -> Rule:
 
 
 def _select(op: Operation) -> Rule:
-    """Masks that hold everywhere choose without looking; pointers are chosen by offset."""
+    """Masks that hold everywhere choose without looking; pointers are chosen by offset, descriptors
+    and tokens as wholes."""
     shape = shape_of(op.results[0].type)
 
     def rule(m: Machine, args: Sequence[Any]) -> Any:
         condition, a, b = args
         if type(condition) is Box and condition.holds_everywhere():
             return a
+        if hasattr(a, "merge"):
+            return choose(condition, a, b, m.pids.size)
         if type(a) is not Pointer:
             return None
         flag = dense(condition)

@@ -72,6 +72,16 @@ def _merge_pointers(parts: Sequence[tuple[np.ndarray, Pointer]], batch: int) -> 
     return Pointer(None, _spread([(where, p.addresses()) for where, p in parts], batch))
 
 
+def choose(condition: Any, a: Any, b: Any, batch: int) -> Any:
+    """For each of `batch` programs `a` where the scalar `condition` holds, else `b`. For values
+    that have no elements: descriptors, tokens."""
+    flags = as_condition(condition)
+    if isinstance(flags, bool):
+        return a if flags else b
+    parts = [(np.flatnonzero(flags), a), (np.flatnonzero(~flags), b)]
+    return merge([(where, take(value, where)) for where, value in parts], batch)
+
+
 def as_condition(value: Any) -> bool | np.ndarray:
     """A scalar i1 as a bool where all programs agree, else bool[b]."""
     array = dense(value).reshape(-1)
