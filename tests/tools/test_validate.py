@@ -10,8 +10,9 @@ import jsonschema
 import pytest
 
 from tests.refine.planted import DATA, read
-from xttir.tools import json_report, sarif
+from xttir.tools import json_report, render, sarif
 from xttir.tools.cli import main
+from xttir.tools.render_validate import subject_lines
 from xttir.tools.validate import Settings, validate_files, validate_passes
 from xttir.tools.validate_html import page
 
@@ -101,6 +102,11 @@ def test_a_ring_with_too_few_slots_for_an_asynchronous_reader(readers: int, tmp_
     assert report.exit_code == readers - 1
     if report.faults:
         assert "read by ttng.warp_group_dot" in report.faults[0].notes[0]
+        # The pass has steps; products become asynchronous after the loop is expanded.
+        (subject,) = report.subjects
+        assert subject.to_json()["first_bad_step"] == "what comes last"
+        text = render.to_plain(subject_lines(subject))
+        assert "inside of it: what comes last, the first step after ExpandLoops" in text
 
 
 @needs_triton

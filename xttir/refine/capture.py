@@ -24,9 +24,6 @@ from xttir.diagnostics import InputError, Location, Unsupported
 from xttir.refine.pipeline import PassFailed, pass_name
 from xttir.refine.stages import Stage
 
-COMPOSITE = ("tritongpu-automatic-warp-specialization", "nvgpu-warp-specialization")
-"""Passes that run pipelines of their own inside."""
-
 _TO_LLVM = "add_to_llvmir"
 """The binding of the pass that leaves Triton's dialects."""
 

@@ -63,7 +63,7 @@ def parse_dump(text: str, path: str = "<dump>") -> list[Trace]:
     traces: list[Trace] = []
     made_by = ""
     for banner, lines, number in entries:
-        module = _module(lines)
+        module = module_lines(lines)
         if not module or (banner["op"] or "builtin.module") != "builtin.module":
             continue
         kernel = _KERNEL.search(module)
@@ -96,7 +96,7 @@ def _is_first(pipeline: str) -> bool:
     return "inline" in pipeline.lower()
 
 
-def _module(lines: list[str]) -> str:
+def module_lines(lines: list[str]) -> str:
     """The lines of a printed module: from its first to the brace that closes it, with aliases."""
     kept: list[str] = []
     depth, opened = 0, False

@@ -65,12 +65,31 @@ class Finding:
     difference: Difference
 
 
+@dataclass(frozen=True, eq=False)
+class Inner:
+    """The step at fault inside a pass. `stage`: what it made. `before`: the last module inside the
+    pass that was found right. `unsure`: steps between the two that could not be run."""
+
+    stage: Stage
+    before: Stage
+    unsure: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> str:
+        """What to say of it after its name."""
+        text = f", the first step after {self.before.name or 'the source'} to do something else"
+        if self.unsure:
+            text += f", of those that could be run (not {', '.join(self.unsure)})"
+        return text
+
+
 @dataclass(eq=False)
 class Row:
     """One stage's line of the table. `status`: see `refine.status`. `cases`: on how many cases it
     was compared. `like`: an earlier stage that a run could not tell from it, or -1. `layouts`: ops
     whose layouts do not fit, which the stage before did not have. `unjudged`: ops whose layouts
-    have no meaning here, by reason."""
+    have no meaning here, by reason. `inner`: which step of the pass is at fault, if it has several
+    and one of them was found to be."""
 
     index: int
     stage: Stage
@@ -81,6 +100,7 @@ class Row:
     unsupported: XttirError | None = None
     layouts: list[Fault] = field(default_factory=list)
     unjudged: dict[str, int] = field(default_factory=dict)
+    inner: Inner | None = None
 
 
 @dataclass(eq=False)
@@ -173,7 +193,18 @@ class _Validator:
         for row in self.result.rows:
             if any(f.difference.is_fault for f in row.findings):
                 self._simplify(row)
+                self._look_inside(row)
         return self.result
+
+    def _look_inside(self, row: Row) -> None:
+        """Which step of the pass is at fault."""
+        if not row.stage.pipeline:
+            return
+        from xttir.refine.nested import look_inside
+
+        finding = next(f for f in row.findings if f.difference.is_fault)
+        base = self.stages[finding.base]
+        row.inner = look_inside(base, row.stage, finding, self.result.kernel)
 
     def _distinct(self) -> None:
         """Give stages with the same text the same key."""

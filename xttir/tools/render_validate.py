@@ -56,6 +56,9 @@ def subject_lines(subject: Subject) -> Iterator[Line]:
             (ERROR, subject.first.stage.name),
             ("", f" ({subject.first.stage.pipeline or 'the front end'})"),
         ]
+        inner = subject.first.inner
+        if inner is not None:
+            yield [("", "  inside of it: "), (ERROR, inner.stage.name), ("", inner.about)]
     shown = [x for x in subject.diff if not x.startswith(("---", "+++"))]
     for line in shown[:MAX_DIFF]:
         style = {"+": OK, "-": ERROR, "@": HINT}.get(line[:1], "")

@@ -163,6 +163,9 @@ class Validator:
         else:
             message = f"pass {stage.name} {_what(finding)}: {difference.message}"
         notes = [*difference.notes]
+        inner = found.rows[finding.stage].inner
+        if inner is not None:
+            notes.append(f"inside the pass: {inner.stage.name}{inner.about}")
         if case.tight and difference.fault is not None and difference.what in ("read", "write"):
             notes.append("the buffers of this input end where the accesses of the source end")
         if explained.program is not None and difference.what == "value":
@@ -173,6 +176,7 @@ class Validator:
             "pipeline": stage.pipeline,
             "stage": finding.stage,
             "compared_with": finding.base,
+            "step": None if inner is None else inner.stage.name,
             "grid": list(case.grid),
             "scalars": case.scalars(),
             "values": [[v.name, v.source, v.target] for v in difference.values],

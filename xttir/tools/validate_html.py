@@ -85,6 +85,12 @@ def _subject(subject: Subject) -> Iterator[str]:
         yield f'<p><span class="bad">{_e(name)}</span> {what}.</p>'
         if first.stage.pipeline:
             yield f"<p><code>{_e(first.stage.pipeline)}</code></p>"
+        if first.inner is not None:
+            step = first.inner.stage.name
+            yield f'<p>Inside of it: <span class="bad">{_e(step)}</span>'
+            yield f"{_e(first.inner.about)}.</p>"
+            yield f"<details><summary>Module after {_e(step)}</summary>"
+            yield f"<pre>{_e(first.inner.stage.text)}</pre></details>"
         yield from _values(first.findings)
         yield from _diff(subject, first)
     yield "<details open><summary>Stages</summary><table>"

@@ -44,6 +44,7 @@ class Subject:
             "inputs": len(found.cases),
             "inputs_left_out": dict(found.skipped),
             "first_bad_pass": first.stage.name if first else None,
+            "first_bad_step": first.inner.stage.name if first and first.inner else None,
             "diff": list(self.diff),
             "stages": [_row_json(row) for row in found.rows],
         }
