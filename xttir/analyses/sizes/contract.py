@@ -45,6 +45,9 @@ this launch, and may be an accident of it."""
 FEW = 4
 """Sizes up to which one that nothing explains may be a constant of the kernel."""
 
+MOST_RATIO = 16
+"""Ratio of two sizes that is taken to be more than an accident."""
+
 INT32_MAX = (1 << 31) - 1
 
 
@@ -194,7 +197,7 @@ class _FromLaunch:
         c = self.contract
         if value <= 1:
             return self._fixed(name, value, "")
-        same = [n for n, (v, _) in self.numbers.items() if v == value and not _is_stride(n)]
+        same = [n for n, (v, _) in self.numbers.items() if v == value and not self._is_stride(n)]
         if same:
             term = c.scalars.get(same[0])
             if term is None:
@@ -205,12 +208,30 @@ class _FromLaunch:
         constants = [n for n, v in self._constants() if v == value]
         if constants:
             return self._fixed(name, value, f" ({constants[0]})")
+        axis = name.rpartition("[")[2]
+        for other, term, number in self.sizes:
+            if number == value and (value > FEW or other.endswith(f"[{axis}")):
+                c.text.append(f"{name} == {other}")
+                return term
         symbol = self._symbol(name, value, INT32_MAX)
         c.guessed.add(symbol)
         if value <= FEW and value not in self.launch.grid:
             c.fact(f"{name} == {value}", equal(term_of(symbol), value), SHAPED)
         self.sizes.append((name, term_of(symbol), value))
         return term_of(symbol)
+
+    def _is_stride(self, name: str) -> bool:
+        """Whether an argument is called as a stride is: `stride_am`, or `sam` next to `sak`."""
+        if "stride" in name.lower():
+            return True
+        return (
+            len(name) == 3
+            and name[0] == "s"
+            and any(
+                len(other) == 3 and other[:2] == name[:2] and other != name
+                for other in self.numbers
+            )
+        )
 
     def _unify(self, names: list[str], term: Term, meaning: str) -> None:
         """Arguments that are this term, as far as the launch tells."""
@@ -264,7 +285,9 @@ class _FromLaunch:
                 c.text.append(f"{name}.stride({axis}) == {value}")
             return as_term(value)
         same = [n for n, (v, _) in self.numbers.items() if v == value]
-        same = [n for n in same if _akin(name, n)] or [n for n in same if _is_stride(n)] or same
+        same = (
+            [n for n in same if _akin(name, n)] or [n for n in same if self._is_stride(n)] or same
+        )
         if packed is not None:
             self._unify(same, packed, text_of(packed))
             return packed
@@ -401,23 +424,25 @@ class _FromLaunch:
         c = self.contract
         sizes = list({t: (n, t, v) for n, t, v in reversed(_distinct(self.sizes))}.values())
         for name, term, value in sizes:
-            for k, v in self._constants():
-                if v < 2:
-                    continue
+            constants = sorted({v: k for k, v in self._constants() if v > 1}.items())
+            for v, k in constants:
                 if value % v == 0:
                     c.fact(f"{name} % {v} == 0 ({k})", equal(modulo(term, as_term(v)), 0), SHAPED)
-                if value <= v:
-                    c.fact(f"{name} <= {v} ({k})", at_most(term, v), SHAPED)
+            for v, k in [e for e in constants if e[0] >= value][:1]:
+                if v == value:
+                    c.fact(f"{name} == {v} ({k})", equal(term, v), SHAPED)
                 else:
-                    c.fact(f"{name} >= {v} ({k})", at_most(v, term), SHAPED)
-        for (n, t, v), (m, u, w) in combinations(sizes[:24], 2):
+                    c.fact(f"{name} <= {v} ({k})", at_most(term, v), SHAPED)
+            for v, k in [e for e in constants if e[0] < value][-1:]:
+                c.fact(f"{name} >= {v} ({k})", at_most(v, term), SHAPED)
+        sizes = sorted(sizes, key=lambda e: e[2])
+        for (n, t, v), (m, u, w) in pairwise(sizes):
             if v == w:
                 c.fact(f"{n} == {m}", equal(t, u), SHAPED)
-                continue
-            if v > w:
-                (n, t, v), (m, u, w) = (m, u, w), (n, t, v)
-            c.fact(f"{n} < {m}", less(t, u), SHAPED)
-            if v > 1 and w % v == 0:
+            else:
+                c.fact(f"{n} < {m}", less(t, u), SHAPED)
+        for (n, t, v), (m, u, w) in combinations(sizes[:24], 2):
+            if FEW < v < w and w % v == 0 and w // v <= MOST_RATIO:
                 ratio = w // v
                 c.fact(f"{m} == {ratio} * {n}", equal(u, t * ratio), SHAPED)
 
@@ -462,10 +487,6 @@ def axes_used(function: tt.FuncOp) -> set[int]:
     return {
         op.axis.value.data for op in ops if isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp)
     }
-
-
-def _is_stride(name: str) -> bool:
-    return "stride" in name.lower()
 
 
 def _resemble(size: str, block: str) -> int:

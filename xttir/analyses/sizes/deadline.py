@@ -11,23 +11,31 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+OUT_OF_TIME = "the time is over (--timeout)"
+
 _EVERY = 256
 """Calls of `check` between two looks at the clock."""
 
+_PATIENCE = 8.0
+"""Seconds that may pass for one of CPU time."""
+
+_clock = time.monotonic
 _ends: list[float] = [math.inf]
 _calls = 0
-
-
-OUT_OF_TIME = "the time is over (--timeout)"
 
 
 class OutOfTime(Exception):
     """The time that something was given is over."""
 
 
+def now() -> float:
+    """Seconds on the clock that limits are kept by."""
+    return _clock()
+
+
 @contextmanager
 def until(end: float) -> Iterator[None]:
-    """What runs inside has until `end` (of `time.monotonic`), or an earlier end around it."""
+    """What runs inside has until `end` (of `now`), or an earlier end around it."""
     _ends.append(min(end, _ends[-1]))
     try:
         yield
@@ -35,9 +43,26 @@ def until(end: float) -> Iterator[None]:
         _ends.pop()
 
 
+@contextmanager
+def cpu_time() -> Iterator[None]:
+    """Limits inside are kept by CPU time: for tables that shall not depend on other processes."""
+    global _clock
+    _clock = time.process_time
+    try:
+        yield
+    finally:
+        _clock = time.monotonic
+
+
 def left() -> float:
     """Seconds until the innermost end, at least 0."""
-    return max(0.0, _ends[-1] - time.monotonic())
+    return max(0.0, _ends[-1] - now())
+
+
+def solver_milliseconds() -> int:
+    """The time left, for a solver that looks at the wall clock."""
+    patience = 1.0 if _clock is time.monotonic else _PATIENCE
+    return max(1, int(min(left(), 1e6) * patience * 1000))
 
 
 def check() -> None:
@@ -50,5 +75,5 @@ def check() -> None:
 
 def check_now() -> None:
     """The same, looking at the clock."""
-    if time.monotonic() > _ends[-1]:
+    if now() > _ends[-1]:
         raise OutOfTime

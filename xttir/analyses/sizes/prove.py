@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from xttir.analyses.sizes.confirm import Witness, confirm
 from xttir.analyses.sizes.contract import Contract, from_launch
-from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, until
+from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, now, until
 from xttir.analyses.sizes.evaluate import Access, Evaluator
 from xttir.analyses.sizes.questions import Finding, ask, not_modelled
 from xttir.analyses.sizes.solver import Budget
@@ -55,13 +54,13 @@ def prove(contract: Contract, seconds: float = 20.0) -> EverySize:
 
     Where its launch can be read in several ways, a proof under any of them will do: it says which.
     """
-    end = time.monotonic() + seconds
+    end = now() + seconds
     share = seconds / 2 if contract.others else seconds
     result = _prove(contract, share)
     for other in contract.others:
-        if result.verdict is not Verdict.UNKNOWN or time.monotonic() >= end:
+        if result.verdict is not Verdict.UNKNOWN or now() >= end:
             break
-        again = _prove(other, max(1.0, (end - time.monotonic()) / 2))
+        again = _prove(other, max(1.0, (end - now()) / 2))
         if again.verdict is Verdict.VERIFIED:
             again.seconds += result.seconds
             return again
@@ -69,7 +68,7 @@ def prove(contract: Contract, seconds: float = 20.0) -> EverySize:
 
 
 def _prove(contract: Contract, seconds: float) -> EverySize:
-    began = time.monotonic()
+    began = now()
     launch = contract.launch
     assert launch is not None
     result = EverySize(launch.kernel, Verdict.VERIFIED)
@@ -84,7 +83,7 @@ def _prove(contract: Contract, seconds: float) -> EverySize:
         result.verdict = Verdict.FAULT
     elif result.open:
         result.verdict = Verdict.UNKNOWN
-    result.seconds = time.monotonic() - began
+    result.seconds = now() - began
     return result
 
 

@@ -13,8 +13,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from xttir.analyses.sizes.affine import impossible
 from xttir.analyses.sizes.contract import Contract, data_facts
-from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, check_now
+from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, check_now, now, until
 from xttir.analyses.sizes.evaluate import Access
 from xttir.analyses.sizes.solver import Answer, Budget, Fact, glance, reason
 from xttir.analyses.sizes.terms import (
@@ -93,14 +94,14 @@ def questions(
                 key = (o, guard)
                 if key not in seen:
                     seen.add(key)
-                    bad = (guard, either(*outside), *inside)
+                    bad = (*inside, guard, either(*outside))
                     yield Question(Kind.INT_OVERFLOW, (access,), bad, _obligation_text(o))
     for access in accesses:
         tensor = contract.tensors.get(access.base)
         if access.kind == "none" or tensor is None or not tensor.bounded:
             continue
         out = either(less(access.offset, 0), at_most(tensor.length, access.offset))
-        bad = (access.guard, out, *inside)
+        bad = (*inside, access.guard, out)
         yield Question(Kind.OUT_OF_BOUNDS, (access,), bad, f"{access.kind} of {access.base}")
     other = Renaming()
     also = [other.condition(c) for c in inside]
@@ -111,12 +112,12 @@ def questions(
             if not _conflict(a, b):
                 continue
             bad = (
+                *inside,
+                *also,
                 a.guard,
                 other.condition(b.guard),
                 equal(a.offset, other.term(b.offset)),
                 apart,
-                *inside,
-                *also,
             )
             what = f"{a.kind} and {b.kind} of {a.base}"
             yield Question(Kind.RACE, (a, b), bad, what)
@@ -196,7 +197,9 @@ def ask(
             check_now()
             facts = [*contract.facts, *data_facts(contract, loaded(question.bad, kept))]
             facts = relevant(question.bad, facts)
-            answer = glance(question.bad, facts, contract.values, min(1.0, budget.left()))
+            answer = added_up(question.bad, facts)
+            if answer is None:
+                answer = glance(question.bad, facts, contract.values, min(1.0, budget.left()))
         if answer is not None:
             take(question, facts, answer)
         else:
@@ -210,6 +213,18 @@ def ask(
             answer = reason(question.bad, facts, min(MOST_SECONDS, share, budget.left()))
         take(question, facts, answer)
     return findings
+
+
+def added_up(conditions: tuple[Cond, ...], facts: list[Fact]) -> Answer | None:
+    """The answer that adding up inequalities gives; general facts are used where they do."""
+    general = [f for f in facts if f.level == 0]
+    for some in (general, facts) if len(general) < len(facts) else (facts,):
+        with suppress(OutOfTime), until(now() + ADDING_SECONDS):
+            used = impossible(conditions, some)
+            if used is not None:
+                return Answer(True, used)
+    check_now()
+    return None
 
 
 def _in_time(
@@ -237,6 +252,9 @@ def not_modelled(contract: Contract, accesses: list[Access]) -> Iterator[tuple[A
                     yield a, f"{one} and {two} share memory, in a way that is not modelled"
                     break
 
+
+ADDING_SECONDS = 1.0
+"""Time for adding up the inequalities of one question."""
 
 MOST_SECONDS = 8.0
 """Time for one question."""

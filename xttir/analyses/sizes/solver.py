@@ -9,7 +9,6 @@ names those that it needed.
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +17,15 @@ from typing import Any
 
 import z3
 
-from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, check, check_now, left, until
+from xttir.analyses.sizes.deadline import (
+    OUT_OF_TIME,
+    OutOfTime,
+    check,
+    check_now,
+    now,
+    solver_milliseconds,
+    until,
+)
 from xttir.analyses.sizes.terms import (
     And,
     AtMost,
@@ -96,10 +103,10 @@ class Budget:
     """Time for a whole check."""
 
     def __init__(self, seconds: float):
-        self.end = time.monotonic() + seconds
+        self.end = now() + seconds
 
     def left(self) -> float:
-        return max(0.0, self.end - time.monotonic())
+        return max(0.0, self.end - now())
 
 
 class Translator:
@@ -294,19 +301,19 @@ def glance(
 
 def reason(conditions: Sequence[Cond], facts: Sequence[Fact], seconds: float) -> Answer:
     """The answer for every size."""
-    end = time.monotonic() + seconds
+    end = now() + seconds
     general = [f for f in facts if f.level == 0]
     narrow = len(general) < len(facts)
     answer = _decide(conditions, general, seconds * (0.5 if narrow else 0.8))
     if answer.impossible:
         return answer
     if narrow:
-        answer = _decide(conditions, facts, (end - time.monotonic()) * 0.8)
+        answer = _decide(conditions, facts, (end - now()) * 0.8)
         if answer.impossible:
             return answer
     if answer.model is None:
         bounded = (*conditions, *small(conditions, facts))
-        found = _decide(bounded, facts, end - time.monotonic())
+        found = _decide(bounded, facts, end - now())
         if found.model is not None:
             return found
     return answer
@@ -345,7 +352,7 @@ def _decide(
     conditions: Sequence[Cond], facts: Sequence[Fact], seconds: float, exact: bool = True
 ) -> Answer:
     try:
-        with until(time.monotonic() + seconds):
+        with until(now() + seconds):
             return _search(conditions, facts, exact)
     except OutOfTime:
         return Answer(False, why=OUT_OF_TIME)
@@ -364,7 +371,7 @@ def _search(conditions: Sequence[Cond], facts: Sequence[Fact], exact: bool) -> A
     literals = [literal for literal, _, _ in stated]
     for n in range(ROUNDS):
         check_now()
-        solver.set("timeout", max(1, int(left() * 1000)))
+        solver.set("timeout", solver_milliseconds())
         result = solver.check(literals)
         if result == z3.unsat:
             core = {str(c) for c in solver.unsat_core()}

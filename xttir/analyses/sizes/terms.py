@@ -231,7 +231,9 @@ def bounds_of(atom: Atom) -> tuple[Bound, Bound]:
     if isinstance(atom, Quotient):
         low, high = atom.a.bounds()
         least, most = atom.b.bounds()
-        if least is None or least < 1:
+        # Where a divisor is not positive, that is a finding of its own.
+        least = max(1, least or 1)
+        if most is not None and most < 1:
             return None, None
         # A larger divisor brings a quotient nearer to 0, or to -1.
         lo: Bound = low

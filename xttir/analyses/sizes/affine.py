@@ -1,0 +1,671 @@
+"""Decides conditions over terms by adding up inequalities, without a solver.
+
+Everything that must hold is a polynomial that is at least 0. A contradiction is looked for: one
+that is negative whatever the values. Variables of programs and lanes are eliminated one after the
+other, each by an inequality in which it has the same sign; what is left are sizes, and a polynomial
+in them whose coefficients are not negative, once every size is counted from its least value, is at
+least 0. Two elements of an address are told apart by which program id, iteration or quotient is the
+greater one: the larger stride then outweighs what the smaller ones can add up to (mixed radix).
+What is not settled here is left to z3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
+from heapq import heappop, heappush
+from itertools import product
+from math import gcd
+
+from xttir.analyses.sizes.deadline import check
+from xttir.analyses.sizes.solver import Fact
+from xttir.analyses.sizes.terms import (
+    And,
+    AtMost,
+    Atom,
+    Choice,
+    Cond,
+    Monomial,
+    Opaque,
+    Quotient,
+    Remainder,
+    Symbol,
+    Term,
+    Unknown,
+    Zero,
+    as_term,
+    bounds_of,
+    choose,
+    floor_div,
+    leaves,
+    less,
+    modulo,
+    negation,
+    order,
+    rename,
+    term_of,
+)
+
+MOST_STEPS = 120
+"""Eliminations that are tried for one inequality."""
+
+FEW_STEPS = 24
+"""The same where a contradiction would be by chance."""
+
+MOST_BRANCHES = 48
+"""Ways to make all disjunctions true that are gone through."""
+
+MOST_SPLITS = 160
+"""Orders of program ids, iterations and quotients that are gone through."""
+
+FEW_ROWS = 12
+"""Inequalities that are looked at when two values have been taken to be equal."""
+
+BREADTH = 5
+"""Inequalities that are tried for one elimination."""
+
+LARGE, LATE = 1 << 20, 8
+"""Bounds above this are tried late: as if they left so many more parts."""
+
+DEPTH = 12
+"""Eliminations after one another."""
+
+
+def impossible(conditions: Sequence[Cond], facts: Sequence[Fact]) -> list[Fact] | None:
+    """The facts without which all `conditions` might hold; None if nothing was found.
+
+    The last conditions are taken to be what is asked, the others circumstances.
+
+    Raises OutOfTime.
+    """
+    search = _Search()
+    base = _Case()
+    for fact in facts:
+        base.state(fact.condition, fact)
+    if not base.add(conditions):
+        return []
+    used: list[Fact] = []
+    for count, case in enumerate(base.cases()):
+        if count >= MOST_BRANCHES:
+            return None
+        found = search.contradiction(case)
+        if found is None:
+            return None
+        used += found
+    return list(dict.fromkeys(used))
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """`term` >= 0, for the reason `fact` (None: part of what is asked)."""
+
+    term: Term
+    fact: Fact | None = None
+
+    @cached_property
+    def sized(self) -> bool:
+        """Whether there are only sizes in it."""
+        return all(map(_is_size, self.term.atoms()))
+
+
+_NOTHING = _Row(as_term(0))
+
+
+@dataclass(eq=False)
+class _Case:
+    """A conjunction. `rows`: at least 0; `zeros`: equal to 0; `choices`: disjunctions."""
+
+    rows: list[_Row] = field(default_factory=list)
+    zeros: list[_Row] = field(default_factory=list)
+    choices: list[frozenset[Cond]] = field(default_factory=list)
+    truths: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    goals: list[Term] = field(default_factory=list)
+    """The rows of what is asked, the last ones first."""
+
+    def copy(self) -> _Case:
+        return _Case([*self.rows], [*self.zeros], [*self.choices], {**self.truths}, [*self.goals])
+
+    def add(self, conditions: Sequence[Cond]) -> bool:
+        """State what is asked. False if that is a contradiction already."""
+        return all(self.state(c, None) for c in conditions)
+
+    def state(self, c: Cond, fact: Fact | None) -> bool:
+        """Take a condition apart. False if it contradicts what is there."""
+        if isinstance(c, bool):
+            return c or fact is not None
+        if isinstance(c, AtMost):
+            self._row(-c.term, fact)
+        elif isinstance(c, Zero):
+            self.zeros.append(_Row(c.term, fact))
+        elif isinstance(c, And):
+            return all(self.state(p, fact) for p in c.parts)
+        elif isinstance(c, Unknown):
+            return self.truths.setdefault(c.key, True)
+        elif isinstance(c.inner, Unknown):
+            return not self.truths.setdefault(c.inner.key, False)
+        elif isinstance(c.inner, Zero):
+            if fact is None:
+                low, high = c.inner.term, -c.inner.term
+                self.choices.append(frozenset((less(low, 0), less(high, 0))))
+        elif isinstance(c.inner, And):
+            if fact is None:
+                self.choices.append(frozenset(negation(p) for p in c.inner.parts))
+        elif isinstance(c.inner, AtMost):
+            self._row(c.inner.term - 1, fact)
+        return True
+
+    def _row(self, term: Term, fact: Fact | None) -> None:
+        self.rows.append(_Row(term, fact))
+        if fact is None:
+            self.goals.append(term)
+
+    def cases(self) -> Iterator[_Case]:
+        """The conjunctions that together are this one: a part of each disjunction made true, and
+        each choice between terms made."""
+        for parts in product(*(sorted(c, key=str) for c in self.choices)):
+            case = self.copy()
+            case.choices = []
+            if not all(case.state(p, None) for p in parts):
+                continue
+            if case.choices:
+                yield from case.cases()
+            else:
+                yield from case.chosen()
+
+    def chosen(self, depth: int = 6) -> Iterator[_Case]:
+        """The cases of every `Choice` between terms."""
+        seen: set[Term] = set()
+        found = (_first_choice(row.term, seen) for row in (*self.rows, *self.zeros))
+        atom = next((a for a in found if a is not None), None)
+        if atom is None or not depth:
+            yield self
+            return
+        for condition, value in ((atom.condition, atom.a), (negation(atom.condition), atom.b)):
+            case = self.replaced(atom, value)
+            count = len(case.choices)
+            if not case.state(condition, None):
+                continue
+            if len(case.choices) > count:
+                # A condition of several parts decides nothing here that bounds could use.
+                del case.choices[count:]
+            yield from case.chosen(depth - 1)
+
+    def replaced(self, atom: Atom, value: Term) -> _Case:
+        """The case with a term in place of an atom, also inside of quotients."""
+        seen: dict[Term, Term] = {}
+
+        def put(row: _Row) -> _Row:
+            return _Row(_put(row.term, atom, value, seen), row.fact)
+
+        goals = [_put(g, atom, value, seen) for g in self.goals]
+        return _Case(
+            [put(r) for r in self.rows],
+            [put(r) for r in self.zeros],
+            [],
+            {**self.truths},
+            goals,
+        )
+
+
+def _put(term: Term, atom: Atom, value: Term, seen: dict[Term, Term]) -> Term:
+    """`term` with `value` in place of `atom`, also inside of quotients and choices."""
+    found = seen.get(term)
+    if found is None:
+        found = as_term(0)
+        for monomial, c in term.parts.items():
+            part = as_term(c)
+            for a in monomial:
+                part = part * (value if a is atom or a == atom else _inside(a, atom, value, seen))
+            found = found + part
+        seen[term] = found
+    return found
+
+
+def _inside(a: Atom, atom: Atom, value: Term, seen: dict[Term, Term]) -> Term:
+    if isinstance(a, Quotient):
+        return floor_div(_put(a.a, atom, value, seen), _put(a.b, atom, value, seen))
+    if isinstance(a, Remainder):
+        return modulo(_put(a.a, atom, value, seen), _put(a.b, atom, value, seen))
+    if isinstance(a, Choice):
+        then, otherwise = (_put(t, atom, value, seen) for t in (a.a, a.b))
+        return choose(a.condition, then, otherwise)
+    return term_of(a)
+
+
+class _Search:
+    """Looks for contradictions."""
+
+    def __init__(self) -> None:
+        self.signs: dict[Term, int] = {}
+        self.remainders: list[Term] = []
+        """a - b * (a // b) of the remainders that were taken apart."""
+
+    def contradiction(self, case: _Case) -> list[Fact] | None:
+        """The facts that a contradiction needs, or None."""
+        case = self._divided(case)
+        rows = [*case.rows]
+        for zero in case.zeros:
+            rows += [zero, _Row(-zero.term, zero.fact)]
+        rows = list({r.term: r for r in reversed(rows)}.values())[::-1]
+        for zero in case.zeros:
+            if zero.fact is None:
+                found = self._apart(zero.term, case, rows)
+                if found is not None:
+                    return found
+        table = _Table(self, rows)
+        # What was stated last is what is asked; the rest are circumstances.
+        for n, goal in enumerate(dict.fromkeys(reversed(case.goals))):
+            found = table.negative(goal, MOST_STEPS if n < 2 else FEW_STEPS)
+            if found is not None:
+                return found
+        return None
+
+    def _divided(self, case: _Case) -> _Case:
+        """The case without remainders, and with what is known of its quotients."""
+        seen: dict[object, object] = {}
+        out = _Case(
+            [_Row(_without_remainders(r.term, seen), r.fact) for r in case.rows],
+            [_Row(_without_remainders(r.term, seen), r.fact) for r in case.zeros],
+            [],
+            case.truths,
+            [_without_remainders(g, seen) for g in case.goals],
+        )
+        quotients: dict[Quotient, None] = {}
+        for row in (*out.rows, *out.zeros):
+            _find_quotients(row.term, quotients)
+        self.remainders = []
+        for atom in sorted(quotients, key=_depth):
+            a, b = (_without_remainders(t, seen) for t in (atom.a, atom.b))
+            if self._at_least(b, 1, out.rows):
+                q, rest = term_of(atom), a - b * term_of(atom)
+                self.remainders.append(rest)
+                out.rows += [_Row(rest), _Row(b - 1 - rest)]
+                if self._at_least(a, 0, out.rows):
+                    out.rows.append(_Row(q))
+                out.rows += self._below(q, a, b, out.rows)
+        return out
+
+    def _at_least(self, term: Term, number: int, rows: list[_Row]) -> bool:
+        """Whether a term has this least value, without further facts."""
+        term = term - number
+        return self.sign(term) == 1 or _Table(self, rows).positive(term, FEW_STEPS) == []
+
+    def _below(self, q: Term, a: Term, b: Term, rows: list[_Row]) -> list[_Row]:
+        """Bounds of a // b that follow from a < u where u is a multiple of b, or has a factor in
+        common with it: what rounds down gives more than a - b*q >= 0 does."""
+        parts = set(a.parts)
+        out: list[_Row] = []
+        for row in rows:
+            if parts.isdisjoint(row.term.parts):
+                continue
+            u = row.term + a + 1
+            if not parts.isdisjoint(u.parts) and len(u.parts) >= len(row.term.parts):
+                continue
+            whole = _divided(u, b)
+            if whole is not None:
+                out.append(_Row(whole - 1 - q, row.fact))
+                continue
+            common = _common(u, b)
+            if common is not None and self.sign(common - 1) == 1:
+                over, below = _over(u, common), _over(b, common)
+                if over is not None and below is not None:
+                    out.append(_Row(over - 1 - below * q, row.fact))
+        return out
+
+    def _apart(self, difference: Term, case: _Case, rows: list[_Row]) -> list[Fact] | None:
+        """That `difference` is not 0, by which of two programs is ahead in what."""
+        pairs = _pairs(case, self.remainders)
+        self.splits = 0
+        return self._split(difference, pairs, rows)
+
+    def _split(
+        self, difference: Term, pairs: list[tuple[Term, Term]], rows: list[_Row]
+    ) -> list[Fact] | None:
+        self.splits += 1
+        if self.splits > MOST_SPLITS:
+            return None
+        table = _Table(self, [r for r in rows if r.term not in (difference, -difference)])
+        for row in rows:
+            constant = row.term.constant
+            if constant is not None and constant < 0:
+                return [row.fact] if row.fact else []
+        if rows and (found := table.negative(rows[-1].term, FEW_STEPS)) is not None:
+            return found
+        for side in (difference, -difference):
+            found = table.negative(side, MOST_STEPS)
+            if found is not None:
+                return found
+        if not pairs:
+            return None
+        (a, b), rest = pairs[0], pairs[1:]
+        used: list[Fact] = []
+        for ahead in (b - a - 1, a - b - 1):
+            found = self._split(difference, rest, [*rows, _Row(ahead)])
+            if found is None:
+                return None
+            used += found
+        same = _solved(b, a)
+        if same is None:
+            return None
+        equal = [_Row(_swap(r.term, *same), r.fact) for r in rows]
+        changed = [e for e, r in zip(equal, rows, strict=True) if e.term is not r.term]
+        table = _Table(self, equal)
+        for row in changed[-FEW_ROWS:]:
+            found = table.negative(row.term, FEW_STEPS)
+            if found is not None:
+                return used + found
+        others = [(_swap(x, *same), _swap(y, *same)) for x, y in rest]
+        others = [(x, y) for x, y in others if x != y]
+        found = self._split(_swap(difference, *same), others, equal)
+        return None if found is None else used + found
+
+    def sign(self, term: Term) -> int:
+        """1 if `term` is at least 0, -1 if it is at most 0, 0 if that is not seen."""
+        found = self.signs.get(term)
+        if found is None:
+            found = 1 if _plain(term) else -1 if _plain(-term) else 0
+            self.signs[term] = found
+        return found
+
+
+def _solved(a: Term, b: Term) -> tuple[Atom, Term] | None:
+    """An atom, and what it is when `a` and `b` are equal."""
+    difference = a - b
+    for monomial, c in difference.parts.items():
+        if len(monomial) == 1 and c in (1, -1) and not _is_size(monomial[0]):
+            atom = monomial[0]
+            rest = difference - term_of(atom) * c
+            if _coefficient(difference, atom) == as_term(c):
+                return atom, -rest if c == 1 else rest
+    return None
+
+
+def _swap(term: Term, atom: Atom, value: Term) -> Term:
+    """`term` with `value` in place of `atom`. Quotients stay: what is known of them is stated."""
+    coefficient = _coefficient(term, atom)
+    if coefficient is None:
+        return term
+    return term + coefficient * (value - term_of(atom))
+
+
+@dataclass(frozen=True, order=True)
+class _Step:
+    """What is left to show, after the inequalities `used`. Cheap ones come first."""
+
+    cost: int
+    number: int
+    term: Term = field(compare=False)
+    used: tuple[_Row, ...] = field(compare=False, default=())
+
+
+class _Table:
+    """Inequalities by the atoms in them."""
+
+    def __init__(self, search: _Search, rows: list[_Row]):
+        self.search = search
+        self.rows = rows
+        self.by_atom: dict[Atom, list[tuple[Term, _Row]]] = {}
+        for row in rows:
+            for atom in dict.fromkeys(row.term.atoms()):
+                coefficient = _coefficient(row.term, atom)
+                if coefficient is not None:
+                    self.by_atom.setdefault(atom, []).append((coefficient, row))
+
+    def negative(self, goal: Term, steps: int) -> list[Fact] | None:
+        """The facts by which `goal` is less than 0, whatever the values."""
+        return self.positive(-goal - 1, steps)
+
+    def positive(self, term: Term, steps: int) -> list[Fact] | None:
+        """The facts by which `term` is at least 0. What has the fewest parts is looked at first."""
+        heap: list[_Step] = [_Step(len(term.parts), 0, term)]
+        tried: set[Term] = {term}
+        while heap and steps > 0:
+            check()
+            step = heappop(heap)
+            if self.search.sign(step.term) == 1:
+                return list(dict.fromkeys(r.fact for r in step.used if r.fact is not None))
+            if step.term.constant is not None or len(step.used) > DEPTH:
+                continue
+            steps -= 1
+            for cost, reduced, row in self._options(step.term, step.used):
+                if reduced not in tried:
+                    tried.add(reduced)
+                    used = (*step.used, row)
+                    heappush(heap, _Step(cost + len(used), len(tried), reduced, used))
+        return None
+
+    def _options(self, term: Term, taken: tuple[_Row, ...]) -> list[tuple[int, Term, _Row]]:
+        """What is left of `term` after an inequality has been taken from it, with its cost."""
+        sign = self.search.sign
+        out: list[tuple[int, Term, _Row]] = []
+        atoms = dict.fromkeys(term.atoms())
+        local = [a for a in atoms if not _is_size(a)]
+        # What is added of programs and lanes is counted from its least value in the end.
+        if all((c := _coefficient(term, a)) is not None and sign(c) == 1 for a in local):
+            local.clear()
+        wanted = local or atoms
+        for atom in wanted:
+            c = _coefficient(term, atom)
+            if c is None:
+                continue
+            positive = sign(c)
+            if not positive:
+                continue
+            size = c if positive == 1 else -c
+            best: list[tuple[int, Term, _Row]] = []
+            for a, row in self.by_atom.get(atom, ()):
+                if sign(a) != positive or not (local or row.sized):
+                    continue
+                amount = a if positive == 1 else -a
+                ratio = _over(size, amount)
+                if ratio is not None and sign(ratio) == 1:
+                    reduced = term - ratio * row.term
+                else:
+                    if sign(amount - 1) != 1:
+                        continue
+                    reduced = amount * term - size * row.term
+                best.append((len(reduced.parts), reduced, row))
+            # From least values everything is counted in the end.
+            most = bounds_of(atom)[1]
+            if positive == -1 and most is not None:
+                reduced = term - c * (term_of(atom) - most)
+                late = LATE if most > LARGE else 0
+                best.append((len(reduced.parts) + late, reduced, _NOTHING))
+            best.sort(key=lambda e: e[0])
+            out += best[:BREADTH]
+        if not local:
+            for row in self.rows:
+                if row.sized and row not in taken and atoms.keys() & set(row.term.atoms()):
+                    reduced = term - row.term
+                    out.append((len(reduced.parts) + LATE, reduced, row))
+        return out
+
+
+@lru_cache(1 << 14)
+def _is_size(atom: Atom) -> bool:
+    """Whether an atom is a number that all programs share."""
+    return all(isinstance(a, Symbol) and a.shared for a in leaves(term_of(atom)))
+
+
+def _coefficient(term: Term, atom: Atom) -> Term | None:
+    """What `atom` is multiplied with in `term`; None if it is squared."""
+    parts: dict[Monomial, int] = {}
+    for monomial, c in term.parts.items():
+        if atom in monomial:
+            rest = list(monomial)
+            rest.remove(atom)
+            if atom in rest:
+                return None
+            parts[tuple(rest)] = c
+    return Term(parts) if parts else None
+
+
+def _over(a: Term, b: Term) -> Term | None:
+    """a / b where b is one monomial that divides every part of `a` without a rest."""
+    if len(b.parts) != 1:
+        return as_term(1) if a == b else None
+    ((divisor, d),) = b.parts.items()
+    parts: dict[Monomial, int] = {}
+    for monomial, c in a.parts.items():
+        if c % d:
+            return None
+        rest = list(monomial)
+        for atom in divisor:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        parts[tuple(rest)] = c // d
+    return Term(parts)
+
+
+def _find_quotients(term: Term, found: dict[Quotient, None]) -> None:
+    """The quotients in a term without remainders, also inside of one another."""
+    for atom in term.atoms():
+        if isinstance(atom, Quotient) and atom not in found:
+            found[atom] = None
+            _find_quotients(atom.a, found)
+            _find_quotients(atom.b, found)
+
+
+def _first_choice(term: Term, seen: set[Term]) -> Choice | None:
+    """A choice in a term, also inside of quotients."""
+    if term in seen:
+        return None
+    seen.add(term)
+    for atom in term.atoms():
+        if isinstance(atom, Choice):
+            return atom
+        if isinstance(atom, Quotient | Remainder):
+            found = _first_choice(atom.a, seen) or _first_choice(atom.b, seen)
+            if found is not None:
+                return found
+    return None
+
+
+def _common(a: Term, b: Term) -> Term | None:
+    """A monomial that divides every part of both, other than 1."""
+    monomials = [*a.parts, *b.parts]
+    if not monomials:
+        return None
+    factors: list[Atom] = []
+    for atom in dict.fromkeys(monomials[0]):
+        factors += [atom] * min(m.count(atom) for m in monomials)
+    number = gcd(*a.parts.values(), *b.parts.values())
+    if not factors and number == 1:
+        return None
+    return Term({tuple(factors): number})
+
+
+def _divided(a: Term, b: Term) -> Term | None:
+    """a / b, if nothing is left over."""
+
+    def rank(monomial: Monomial) -> tuple[int, list[int]]:
+        return len(monomial), sorted(map(order, monomial))
+
+    if not b.parts:
+        return None
+    lead = max(b.parts, key=rank)
+    result = as_term(0)
+    while a.parts:
+        top = max(a.parts, key=rank)
+        step = _over(Term({top: a.parts[top]}), Term({lead: b.parts[lead]}))
+        if step is None:
+            return None
+        result = result + step
+        a = a - step * b
+    return result
+
+
+def _depth(atom: Quotient) -> int:
+    """Quotients inside of quotients."""
+    inner = [a for t in (atom.a, atom.b) for a in t.atoms() if isinstance(a, Quotient)]
+    return 1 + max(map(_depth, inner), default=0)
+
+
+def _plain(term: Term) -> bool:
+    """Whether no coefficient of `term` is negative once every atom is counted from its bound."""
+    low, _ = term.bounds()
+    if low is not None:
+        return low >= 0
+    total: dict[Monomial, int] = {}
+    for monomial, c in term.parts.items():
+        expanded: dict[Monomial, int] = {(): c}
+        for atom in monomial:
+            least, most = bounds_of(atom)
+            if least is None:
+                if most is None:
+                    return False
+                # atom = most - excess
+                expanded = _times(expanded, atom, -1, most)
+            else:
+                expanded = _times(expanded, atom, 1, least)
+        for m, k in expanded.items():
+            total[m] = total.get(m, 0) + k
+    return all(k >= 0 for k in total.values())
+
+
+def _times(parts: dict[Monomial, int], atom: Atom, c: int, k: int) -> dict[Monomial, int]:
+    """parts * (c * atom + k)"""
+    out: dict[Monomial, int] = {}
+    for m, n in parts.items():
+        key = tuple(sorted((*m, atom), key=order))
+        out[key] = out.get(key, 0) + n * c
+        if k:
+            out[m] = out.get(m, 0) + n * k
+    return out
+
+
+def _without_remainders(term: Term, seen: dict[object, object]) -> Term:
+    """a % b as a - b * (a // b), so that what is split by a quotient comes together again."""
+    found = seen.get(term)
+    if isinstance(found, Term):
+        return found
+    result = as_term(0)
+    for monomial, c in term.parts.items():
+        part = as_term(c)
+        for atom in monomial:
+            if isinstance(atom, Remainder):
+                a = _without_remainders(atom.a, seen)
+                b = _without_remainders(atom.b, seen)
+                part = part * (a - b * term_of(Quotient(a, b)))
+            elif isinstance(atom, Quotient):
+                a = _without_remainders(atom.a, seen)
+                b = _without_remainders(atom.b, seen)
+                part = part * term_of(Quotient(a, b))
+            else:
+                part = part * term_of(atom)
+        result = result + part
+    seen[term] = result
+    return result
+
+
+def _pairs(case: _Case, remainders: Sequence[Term]) -> list[tuple[Term, Term]]:
+    """The same value in two programs: quotients and remainders first, the inner ones before the
+    outer ones, then iterations and program ids."""
+    atoms: dict[Atom, None] = {}
+    for row in (*case.zeros, *case.rows):
+        atoms.update(dict.fromkeys(row.term.atoms()))
+
+    def other(atom: Symbol | Opaque) -> Atom | None:
+        if isinstance(atom, Symbol):
+            return None if atom.shared else Symbol(atom.name + "'", atom.low, atom.high)
+        return Opaque((*atom.key, "'"), atom.why, atom.low, atom.high)
+
+    seen: dict[object, object] = {}
+    out: list[tuple[tuple[int, int], Term, Term]] = []
+    for term in (*map(term_of, atoms), *remainders):
+        twin = _without_remainders(rename(term, other, seen), {})
+        known = atoms.keys() >= set(twin.atoms()) and atoms.keys() >= set(term.atoms())
+        if twin == term or not known:
+            continue
+        atom = next(iter(term.atoms()))
+        if len(term.parts) > 1:
+            inner = [a for a in term.atoms() if isinstance(a, Quotient)]
+            out.append(((0, 2 * max(map(_depth, inner), default=0)), term, twin))
+        elif isinstance(atom, Quotient):
+            out.append(((0, 2 * _depth(atom) - 1 + 2), term, twin))
+        elif not (isinstance(atom, Symbol) and atom.name.startswith("lane")):
+            out.append(((1, 0), term, twin))
+    out.sort(key=lambda e: e[0])
+    return [(a, b) for _, a, b in out]
