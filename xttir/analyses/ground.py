@@ -23,6 +23,11 @@ class Print:
     atoms: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
     doubled: int = -1
     """Whether two rows cover one granule: -1 not known yet."""
+    uniform: bool = field(init=False)
+    """Whether all rows cover the same places."""
+
+    def __post_init__(self) -> None:
+        self.uniform = bool((self.starts == self.starts[:1]).all())
 
 
 class Ground:
@@ -30,6 +35,8 @@ class Ground:
 
     def __init__(self, unit: str):
         self.unit = unit
+        self.period = 1 << 48
+        """Places of one block, or of one member of a class, before those of the next."""
         self.prints: list[Print] = []
         self.granule = 1
         self.atom_of = np.zeros(0, np.int32)
@@ -124,6 +131,15 @@ class Ground:
         mark[atoms] = True
         kept = mark[self.atom_of[spread]]
         return spread[kept], rows[kept]
+
+    def firsts(self, x: Print, y: Print, atoms: np.ndarray) -> np.ndarray:
+        """One granule of each of `atoms` that both prints cover."""
+        both = self.common(x, y, atoms)
+        return np.array([int(np.argmax(self.atom_of == atom)) for atom in both], np.int64)
+
+    def common(self, x: Print, y: Print, atoms: np.ndarray) -> np.ndarray:
+        """Those of `atoms` that both prints cover."""
+        return np.intersect1d(np.intersect1d(x.atoms, y.atoms), atoms)
 
     def place(self, granule: int) -> int:
         """First address (place) of a granule index."""

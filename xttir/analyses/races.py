@@ -415,7 +415,14 @@ class Sweep:
     # Lanes and bytes --------------------------------------------------------------------------
 
     def meet(self, x: Record, y: Record, atoms: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Rows of x, rows of y and granules, for every granule that two rows have in common."""
+        """Rows of x, rows of y and granules, for every granule that two rows have in common; of an
+        atom that all rows of both cover, for one granule."""
+        if x.print.uniform and y.print.uniform:
+            first = self.ground.firsts(x.print, y.print, atoms)
+            nx, ny = x.print.starts.shape[0], y.print.starts.shape[0]
+            rx, ry = np.divmod(np.arange(nx * ny), ny)
+            times = len(first)
+            return np.tile(rx, times), np.tile(ry, times), np.repeat(first, nx * ny)
         gx, rx = self.ground.within(x.print, atoms)
         gy, ry = self.ground.within(y.print, atoms)
         order = np.argsort(gx, kind="stable")
@@ -443,7 +450,10 @@ class Sweep:
     def lanes(
         self, x: Record, y: Record, atoms: np.ndarray, same: np.ndarray, other: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """The pairs of rows that meet out of order, with the granules where they do."""
+        """The pairs of rows that meet out of order, with the granules where they do; of atoms that
+        are alike in that, for one."""
+        if x.print.uniform and y.print.uniform:
+            atoms = self.ground.common(x.print, y.print, atoms)[:1]
         rx, ry, granules = self.meet(x, y, atoms)
         bad = ~self.ordered(x, y, rx, ry, same, other)
         return rx[bad], ry[bad], granules[bad]
@@ -452,6 +462,9 @@ class Sweep:
         self, x: Record, y: Record, atoms: np.ndarray, same: np.ndarray, other: np.ndarray
     ) -> bool | np.ndarray:
         """By atom: every row of x there has a row of y after it, at every granule."""
+        if x.print.uniform and y.print.uniform and len(atoms) > 1:
+            first = self.covered_lanes(x, y, atoms[:1], same, other)
+            return True if first is True else np.full(len(atoms), np.all(first))
         rx, ry, granules = self.meet(x, y, atoms)
         fine = self.ordered(x, y, rx, ry, same, other)
         pairs = granules.astype(np.int64) * (int(rx.max(initial=0)) + 1) + rx
