@@ -64,6 +64,22 @@ class Scope(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Bounds:
+    """Of an access to some place of its footprint: where each lane's own access may begin.
+
+    `first`, `last`: int64 (rows,) or (1,), None: anywhere; every `step` bytes. `datum`: int64
+    (rows,) or (1,), the address of the one datum that decides, all of whose values are possible;
+    0 or None: not all of these places need be possible."""
+
+    first: np.ndarray | None = None
+    last: np.ndarray | None = None
+    step: int = 1
+    datum: np.ndarray | None = None
+    size: int = 1
+    """Bytes of a lane's own access."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Footprint:
     """Bytes that an event touches: row i, piece k covers [starts[i, k], starts[i, k] + size).
 
@@ -84,6 +100,8 @@ class Footprint:
     issuing lane's own."""
     may: bool = False
     """Depends on data that is not known: the access may or may not happen."""
+    bounds: Bounds | None = None
+    """The address depends on such data: somewhere in the piece, which is the same in all rows."""
 
 
 @dataclass(slots=True, eq=False)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from xttir.analyses import events as ev
+from xttir.analyses.bounds import certain
 from xttir.analyses.events import Event, Footprint, Mode, Scope, Sem, Space, Trace
 from xttir.analyses.layout import GlobalPlaces
 from xttir.analyses.project import View
@@ -338,6 +339,15 @@ def far_conflicts(grid: Grid) -> list[FarConflict]:
             if found is not None:
                 out.append(found)
     return out
+
+
+def vague(trace: Trace, c: FarConflict) -> bool:
+    """Whether that they touch one place is not certain: see `bounds`."""
+    sides = ((c.x, c.x_print, c.x_lane), (c.y, c.y_print, c.y_lane))
+    if all(f.bounds is None for _, f, _ in sides):
+        return False
+    rows = [int(np.searchsorted(trace.events[at].lanes, lane)) for at, _, lane in sides]
+    return not certain(c.x_print.bounds, rows[0], c.y_print.bounds, rows[1], c.address, 1 << 62)
 
 
 def _used_pair(

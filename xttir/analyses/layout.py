@@ -54,6 +54,7 @@ def lay_out(blocks: Blocks, places: GlobalPlaces | None, local: bool = True) -> 
     for space in Space:
         out.grounds[space] = Ground("cell" if space is Space.TENSOR else "byte")
     out.shared_stride = _stride(blocks) if local else 0
+    out.grounds[Space.SHARED].period = out.shared_stride or 1
     lane_rows: dict[int, np.ndarray] = {}
     for at, view in enumerate(blocks.views):
         event = view.event

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from xttir.analyses.bounds import VAGUE, certain
 from xttir.analyses.clocks import Clocks
 from xttir.analyses.events import Mode, Scope
 from xttir.analyses.grid import MEMBER
@@ -26,6 +27,8 @@ ENOUGH = 16
 """Pairs of instructions with the same opcodes that are reported for lacking the same; of what only
 the letter of the rules asks for, one."""
 
+PASSED = "a value that another thread wrote"
+"""Ordered if a value-passing edge of this schedule holds in all."""
 UNUSED = "unused"
 """In place of a level: the order is lacking, but nothing depends on what is read."""
 
@@ -45,8 +48,8 @@ class Conflict:
     place: int
     need: Need
     clock: np.ndarray
-    undecided: bool = False
-    """Ordered if a value-passing edge of this schedule holds in all."""
+    undecided: str = ""
+    """Why it may be none: `PASSED` or `bounds.VAGUE`."""
 
 
 @dataclass(slots=True)
@@ -358,10 +361,13 @@ class Sweep:
             clock = self.rows.tables[levels.happens][actor].copy()
         else:
             clock = self.clocks.table[levels.happens, self.rows.first[actor]].copy()
-        undecided = False
+        undecided = ""
         if levels.perhaps != levels.visible and need.kind is Kind.RACE and need.level != LETTER:
             same, other = self.reached(x, levels.perhaps)
-            undecided = bool(same.all() and other.all())
+            undecided = PASSED if same.all() and other.all() else ""
+        if not undecided and (x.bounds is not None or y.bounds is not None):
+            sure = certain(x.bounds, x_row, y.bounds, y_row, place, self.ground.period)
+            undecided = "" if sure else VAGUE
         self.report(Conflict(x, y, x_row, y_row, place, need, clock, undecided))
 
     def shared(self, x: Record, y: Record) -> bool:

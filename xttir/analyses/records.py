@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xttir.analyses.events import Mode, Proxy, Scope, Sem, Space
+from xttir.analyses.events import Bounds, Mode, Proxy, Scope, Sem, Space
 from xttir.analyses.ground import Print
 
 TENSOR_ENGINES = frozenset({"tcgen05.mma", "tcgen05.cp", "tcgen05.shift"})
@@ -74,6 +74,8 @@ class Record:
     may: bool = False
     equal: bool = False
     """Rows that write one place write one value."""
+    bounds: Bounds | None = None
+    """By row: see `events.Footprint`."""
     ctas: frozenset[int] = frozenset()
     """Blocks of the lanes."""
     waits: tuple[tuple[np.ndarray, np.ndarray], ...] = ()

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from xttir.analyses import events as ev
+from xttir.analyses.bounds import selected
 from xttir.analyses.classes import Cast, thread_classes
 from xttir.analyses.clocks import Clocks, Fences, Levels
 from xttir.analyses.engines import Chains, Engines
-from xttir.analyses.events import Proxy, Space
+from xttir.analyses.events import Bounds, Proxy, Space
 from xttir.analyses.layout import Layout, Spot
 from xttir.analyses.lifetimes import Lifetimes
 from xttir.analyses.maps import Maps
@@ -141,6 +142,7 @@ class State:
         nature: Nature,
         may: bool = False,
         equal: bool = False,
+        bounds: Bounds | None = None,
     ) -> None:
         """An access that is made where it stands."""
         record = Record(
@@ -156,6 +158,7 @@ class State:
             self.clocks.epoch[cast.first],
             may=may,
             equal=equal,
+            bounds=selected(bounds, spot.row, slice(view.lo, view.hi)),
             ctas=self.ctas_of(view.key),
             seen=self.values.seen_by(self, view) if nature.strong and self.values.any else None,
         )

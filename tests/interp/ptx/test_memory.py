@@ -105,9 +105,7 @@ def test_a_trace_knows_what_was_computed_and_not_what_was_given() -> None:
 def test_an_unknown_address_stops_the_trace() -> None:
     from xttir.diagnostics import Unsupported
 
-    body = (
-        "ld.global.u32 %r1, [%a0]; mad.wide.u32 %rd1, %r1, 4, %a0; ld.global.u32 %r2, [%rd1];ret;"
-    )
+    body = "ld.global.u64 %rd1, [%a0]; ld.global.u32 %r2, [%rd1];ret;"
     with pytest.raises(Unsupported, match="depends on data") as caught:
         Kernel(body, {"a": A}, unknown=("a",)).trace()
     assert caught.value.location is not None
@@ -241,10 +239,7 @@ def test_constants_looked_up_by_unknown_data() -> None:
 
 
 def test_other_memory_at_unknown_addresses_stops_the_trace() -> None:
-    body = (
-        "ld.global.u32 %r1, [%a0]; mad.wide.u32 %rd1, %r1, 4, %a0; ld.global.u32 %r2, [%rd1];"
-        "st.global.u32 [%a1], %r2; ret;"
-    )
+    body = "ld.global.u64 %rd1, [%a0]; ld.global.u32 %r2, [%rd1]; st.global.u32 [%a1], %r2; ret;"
     kernel = Kernel(body, {"a": A[:32], "out": ("u32", 1)}, unknown=("a",))
     with pytest.raises(Unsupported, match="depends on data"):
         kernel.trace()

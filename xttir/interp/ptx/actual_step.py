@@ -14,6 +14,7 @@ from xttir.interp.ptx import scalar
 from xttir.interp.ptx.instruction import UNKNOWN, Imm, Ins, Mem, Operand, Reg, Sink, Symbol, Vec
 from xttir.interp.ptx.regions import shared_place
 from xttir.interp.ptx.scalar import GROUP
+from xttir.interp.ptx.spread import Spread
 from xttir.interp.ptx.step import Task
 from xttir.interp.ptx.values import Partial, Pending, chain, either, partial, take, widen_rows
 from xttir.interp.ptx_scalar import width_of
@@ -108,7 +109,18 @@ class ActualStep:
             return self._vector(operand, type_)
         else:
             value = scalar.getter(operand, type_, self.ins)(self.group.env)
+        if value.__class__ is Spread:
+            return UNKNOWN
         return value if self.rows is None else take(value, self.rows)
+
+    def spread(self, operand: Operand) -> Spread | None:
+        """What is known of an address or index that depends on data; None: all or nothing."""
+        if operand.__class__ is not Reg:
+            return None
+        value = self.group.env[operand.slot]  # type: ignore[union-attr]
+        if value.__class__ is not Spread:
+            return None
+        return value if self.rows is None else value.take(self.rows)
 
     def get(self, operand: Operand, type_: str = "b32") -> Any:
         value = self.raw(operand, type_)

@@ -16,6 +16,7 @@ from xttir.interp.ptx.regions import (
     SHARED_WINDOW,
     WINDOW_SIZE,
 )
+from xttir.interp.ptx.spread import Spread
 from xttir.interp.ptx.values import Partial
 
 _BASES = {"shared": SHARED_WINDOW, "local": LOCAL_WINDOW}
@@ -35,6 +36,12 @@ def cvta(step: ActualStep) -> None:
     ins = step.ins
     source = ins.src[0]
     wide = "u64" in ins.modifiers
+    known = step.spread(source)
+    if known is not None:
+        base = _BASES.get(_space(ins.modifiers), 0)
+        moved = known.known + (-base if ins.has("to") else base)
+        step.put(ins.dst[0], Spread(moved, known.low, known.high, known.step, known.datum))
+        return
     value = step.raw(source, "u64" if wide else "u32")
     space = _space(ins.modifiers)
     base = _BASES.get(space, 0)

@@ -15,7 +15,7 @@ from xttir.analyses.events import Access, Mode, Scope, Sem, Space
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Mem, Sink, meaning
 from xttir.interp.ptx.load_store import SCOPES, SEMS, Place, number, places, print_of, waited
-from xttir.interp.ptx.overlay import stored
+from xttir.interp.ptx.overlay import forgotten, stored
 from xttir.interp.ptx.values import Partial, partial, take
 from xttir.interp.ptx_scalar import decode, encode, width_of
 
@@ -156,6 +156,14 @@ def _at(step: ActualStep, place: Place, values: list[Any], form: Any) -> Any:
     memory = step.executor.memory
     lanes = step.lanes if place.rows is None else step.lanes[place.rows]
     n = lanes.size
+    if place.span is not None:
+        forgotten(step, place)
+        memory.forget(place.span)
+        if isinstance(place.space, Space):
+            print_ = print_of(step, place, Mode.RMW, size * parts)
+            reduces = not step.ins.dst or isinstance(step.ins.dst[0], Sink)
+            step.emit(Access(step.ins.index, lanes, (print_,), sem, scope, reduces=reduces))
+        return UNKNOWN
     address = np.broadcast_to(place.address, (n,))
     block = None if place.block is None else np.broadcast_to(place.block, (n,))
     before = memory.read(place.space, address, size, parts, block)

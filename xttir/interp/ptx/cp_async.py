@@ -6,7 +6,7 @@ generic access. PTX ISA 9.1, section 9.7.9.25.3; mbarrier form: 9.7.13.15.14.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from xttir.analyses.events import (
     Space,
 )
 from xttir.diagnostics import Kind
+from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.groups import groups, in_flight
 from xttir.interp.ptx.instruction import UNKNOWN, Operand, Reg, Value, meaning
+from xttir.interp.ptx.load_store import print_of, somewhere
 from xttir.interp.ptx.step import Memory, Step, Task
 from xttir.interp.ptx.units import Skip, by_size, check_aligned, memory_operand, shared_window
 
@@ -37,14 +39,10 @@ def cp_async(step: Step) -> None:
     try:
         size = int(step.integers(ins.src[2])[0])
         offset, block = step.shared(step.address(memory_operand(step, ins.src[0])))
-        source = step.address(memory_operand(step, ins.src[1]))
         check_aligned(step, offset, size, "shared address")
-        check_aligned(step, source, size, "global address")
-        sizes = _source_sizes(step, size)
+        reads = _reads(step, size)
     except Skip:
         return
-    starts = np.broadcast_to(source, (n,))[:, None]
-    reads = dict(by_size(Space.GLOBAL, Mode.READ, starts, sizes, Proxy.GENERIC))
     write = _shared(offset, block, size, n)
     event = AsyncOp(ins.index, step.lanes, "cp.async", 1, (*reads.values(), write), ByGroup())
     memory = step.memory
@@ -59,6 +57,23 @@ def cp_async(step: Step) -> None:
     step.submit(task)
 
 
+def _reads(step: Step, size: int) -> dict[int, Footprint]:
+    """What the lanes read, by length."""
+    operand = memory_operand(step, step.ins.src[1])
+    actual = cast(ActualStep, step)
+    vague = actual.spread(operand.base)
+    sizes = _source_sizes(step, size)
+    if vague is not None:
+        place = somewhere(actual, vague, operand.offset, "global", size)
+        return {size: print_of(actual, place, Mode.READ, size)}
+    source = step.address(operand)
+    check_aligned(step, source, size, "global address")
+    starts = np.broadcast_to(source, (step.lanes.size,))[:, None]
+    if sizes is None:
+        return {size: Footprint(Space.GLOBAL, Mode.READ, starts, size, may=True)}
+    return dict(by_size(Space.GLOBAL, Mode.READ, starts, sizes, Proxy.GENERIC))
+
+
 def _shared(offset: np.ndarray, block: np.ndarray, size: int, n: int) -> Footprint:
     where = np.broadcast_to(offset, (n,))[:, None]
     return Footprint(
@@ -66,14 +81,16 @@ def _shared(offset: np.ndarray, block: np.ndarray, size: int, n: int) -> Footpri
     )
 
 
-def _source_sizes(step: Step, size: int) -> np.ndarray:
-    """int64 (n,) or (1,): bytes that each lane reads."""
+def _source_sizes(step: Step, size: int) -> np.ndarray | None:
+    """int64 (n,) or (1,): bytes that each lane reads; None: that depends on data."""
     rest: tuple[Operand, ...] = step.ins.src[3:]
     if "L2::cache_hint" in step.ins.modifiers:
         rest = rest[:-1]
     if not rest:
         return np.array([size])
-    if isinstance(rest[0], Reg) and rest[0].type == "pred":
+    if step.get(rest[0], "pred" if _is_flag(rest[0]) else "u32") is UNKNOWN:
+        return None
+    if _is_flag(rest[0]):
         return np.where(step.integers(rest[0], "pred") != 0, 0, size)
     sizes = step.integers(rest[0])
     if (sizes > size).any():
@@ -81,10 +98,16 @@ def _source_sizes(step: Step, size: int) -> np.ndarray:
     return sizes
 
 
+def _is_flag(operand: Operand) -> bool:
+    return isinstance(operand, Reg) and operand.type == "pred"
+
+
 def _gather(memory: Memory, reads: dict[int, Footprint], n: int, size: int) -> Value:
     """uint8 (n, 1, size): what is read, zeros behind it."""
     out = np.zeros((n, 1, size), np.uint8)
     for length, footprint in reads.items():
+        if footprint.may:
+            return UNKNOWN
         data: Any = memory.load(footprint)
         if data is UNKNOWN:
             return UNKNOWN

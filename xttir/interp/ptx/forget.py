@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from xttir.analyses.events import Access, Event
+from xttir.analyses.events import Access, Bounds, Event
 
 
 def without(event: Event, lanes: np.ndarray) -> Event | None:
@@ -26,7 +26,12 @@ def without(event: Event, lanes: np.ndarray) -> Event | None:
             setattr(event, f.name, _rows(value, keep, n))
     if isinstance(event, Access):
         event.footprints = tuple(
-            replace(f, starts=_rows(f.starts, keep, n), cta=_rows(f.cta, keep, n))
+            replace(
+                f,
+                starts=_rows(f.starts, keep, n),
+                cta=_rows(f.cta, keep, n),
+                bounds=None if f.bounds is None else Bounds(),
+            )
             for f in event.footprints
         )
     return event

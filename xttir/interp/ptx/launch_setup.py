@@ -116,7 +116,13 @@ class Contents:
                 first = DEFAULT
             else:
                 first = KNOWN if raw is not None else WRITTEN
-            self.tensors[spec.name] = self.memory.add_tensor(spec.name, spec.size, first, raw)
+            address = self.memory.add_tensor(spec.name, spec.size, first, raw)
+            self.tensors[spec.name] = address
+            if spec.range is not None and spec.dtype.kind in "iu" and first == WRITTEN:
+                region = self.memory.region_at(address)
+                low, high = spec.range
+                region.bounds = (int(low), int(high))
+                region.element = np.dtype(spec.dtype.numpy).itemsize
 
     def _variables(self) -> None:
         pending = []

@@ -5,18 +5,18 @@ Shared and global accesses are events; local memory and parameters are nobody el
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from xttir.analyses.events import Access, Footprint, Mode, Scope, Sem, Space
+from xttir.analyses.events import Access, Bounds, Footprint, Mode, Scope, Sem, Space
 from xttir.diagnostics import Kind
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Mem, Reg, Symbol, Vec, meaning
 from xttir.interp.ptx.leaving import Leaving
 from xttir.interp.ptx.memory import footprint
-from xttir.interp.ptx.overlay import read_back, stored
+from xttir.interp.ptx.overlay import forgotten, read_back, stored
 from xttir.interp.ptx.regions import (
     GLOBAL_BASE,
     LOCAL_WINDOW,
@@ -25,6 +25,8 @@ from xttir.interp.ptx.regions import (
     WINDOW_SIZE,
     shared_place,
 )
+from xttir.interp.ptx.spans import MOST, Span, span
+from xttir.interp.ptx.spread import Spread
 from xttir.interp.ptx.values import Partial, partial, take
 from xttir.interp.ptx_scalar import width_of
 
@@ -99,10 +101,16 @@ class Place:
     rows: np.ndarray | None
     block: np.ndarray | None
     cta: np.ndarray | None
+    span: Span | None = None
+    """Where the address depends on data: somewhere in it."""
+    spread: Spread | None = None
 
 
 def places(step: ActualStep, operand: Mem, space: str, total: int) -> list[Place]:
     """Where a memory operand leads, aligned (or reported) addresses."""
+    vague = step.spread(operand.base) if isinstance(operand.base, Reg) else None
+    if vague is not None:
+        return [somewhere(step, vague, operand.offset, space, total)]
     address = step.address(operand)
     misaligned = address & (total - 1) != 0 if total & (total - 1) == 0 else address % total != 0
     if misaligned.any():
@@ -137,6 +145,31 @@ def _place(step: ActualStep, space: str, address: np.ndarray, rows: np.ndarray |
     offset, block = shared_place(address, cta, step.executor.geometry.ranks, space)
     remote = block is not cta
     return Place(Space.SHARED, offset, rows, block, block if remote else None)
+
+
+def somewhere(step: ActualStep, vague: Spread, offset: int, space: str, total: int) -> Place:
+    """Where an address leads that depends on data."""
+    known = vague.known + offset
+    if not space:
+        space, base = "global", 0
+        for name, window in (("shared::cluster", SHARED_WINDOW), ("local", LOCAL_WINDOW)):
+            if ((known >= window) & (known < window + WINDOW_SIZE)).all():
+                space, base = name, window
+        known = known - base
+    if space in ("param", "const"):
+        raise step.unsupported(f"a .{space} address that depends on data")
+    place = _place(step, space, known, None)
+    address = place.address if place.space == Space.SHARED else known
+    spread = Spread(address, vague.low, vague.high, vague.step, vague.datum)
+    found = span(step, place.space, spread, total, place.block)
+    count = np.unique(step.cta).size if place.space == Space.GLOBAL else step.n
+    if found.size // total * count > MOST:
+        raise step.unsupported(
+            f"an address that depends on data, in {found.size:,} bytes",
+            "a smaller tensor, a declared `range` or fewer blocks show the same",
+        )
+    start = np.array([found.region.base + found.start])
+    return replace(place, address=start, span=found, spread=spread)
 
 
 def _generic(step: ActualStep, address: np.ndarray) -> list[Place]:
@@ -208,6 +241,9 @@ def write(
     step: ActualStep, place: Place, size: int, parts: int, value: Any, weak: bool = False
 ) -> None:
     memory = step.executor.memory
+    if place.span is not None:
+        memory.forget(place.span)
+        return
     if place.space == "param":
         raise step.unsupported("a store to a kernel's parameters")
     if size * parts <= 16:
@@ -230,6 +266,15 @@ def write(
 def print_of(step: ActualStep, place: Place, mode: Mode, size: int) -> Footprint:
     n = step.n if place.rows is None else place.rows.size
     assert isinstance(place.space, Space)
+    if place.span is not None:
+        assert place.spread is not None
+        s = place.spread
+        bounds = Bounds(s.first, s.last, s.step, s.datum, size) if s.finite else Bounds()
+        whole = np.broadcast_to(place.address[:, None], (n, 1))
+        cta = None if place.cta is None else place.cta[:, None]
+        return Footprint(
+            place.space, mode, whole, place.span.size, cta=cta, may=True, bounds=bounds
+        )
     return footprint(place.space, mode, place.address, size, n, place.cta, step.maybe)
 
 
@@ -251,15 +296,26 @@ def load(step: ActualStep) -> None:
     found = places(step, operand, form.space, form.total)
     values = []
     for place in found:
-        value = read(step, place, form.size, form.parts)
-        if step.group.way is not None and value.__class__ is not np.ndarray:
+        value = _value(step, place, form)
+        way = None if place.span is not None else step.group.way
+        if way is not None and value.__class__ not in (np.ndarray, Spread):
             lanes = _lanes(step, place)
-            value = read_back(step.group.way, place, lanes, form.size, form.parts, value)
+            value = read_back(way, place, lanes, form.size, form.parts, value)
         values.append(value)
         if isinstance(place.space, Space) and form.space != "const":
             _emit_load(step, place, form, value)
     value = values[0] if found[0].rows is None else _together(step, found, values)
     step.put(step.ins.dst[0], value, form.signed)
+
+
+def _value(step: ActualStep, place: Place, form: Form) -> Any:
+    """What a load gives."""
+    if place.span is not None:
+        return UNKNOWN
+    value = read(step, place, form.size, form.parts)
+    if value is UNKNOWN and step.tracing and form.parts == 1 and place.space == Space.GLOBAL:
+        return step.executor.memory.bounds(place.address, form.size) or UNKNOWN
+    return value
 
 
 def _looked_up(step: ActualStep, operand: Mem) -> bool:
@@ -274,7 +330,7 @@ def _looked_up(step: ActualStep, operand: Mem) -> bool:
 def _emit_load(step: ActualStep, place: Place, form: Form, value: Any) -> None:
     lanes = _lanes(step, place)
     observed, more = None, {}
-    if form.sem is not Sem.WEAK and step.tracing:
+    if form.sem is not Sem.WEAK and step.tracing and place.span is None:
         observed = step.executor.memory.observe(
             place.space, place.address, place.block, form.total, None, lanes.size
         )
@@ -332,15 +388,18 @@ def store(step: ActualStep) -> None:
         value = value.astype(f"u{form.size}", copy=False)
     for place in places(step, operand, form.space, form.total):
         mine = value if place.rows is None else take(value, place.rows)
-        if step.maybe and step.tracing:
+        if place.span is not None:
+            forgotten(step, place)
+        elif step.maybe and step.tracing:
             stored(step, place, form.size, form.parts, mine)
             mine = UNKNOWN
         more = {}
-        if step.tracing and isinstance(place.space, Space):
+        if step.tracing and isinstance(place.space, Space) and place.span is None:
             more = _change(step, place, form, mine)
         write(step, place, form.size, form.parts, mine, form.sem is Sem.WEAK)
         if isinstance(place.space, Space):
-            _emit_store(step, place, form, step.tracing and _equal(place, mine, form.total), more)
+            equal = step.tracing and place.span is None and _equal(place, mine, form.total)
+            _emit_store(step, place, form, equal, more)
 
 
 def _change(step: ActualStep, place: Place, form: Form, value: Any) -> dict[str, Any]:
@@ -380,7 +439,7 @@ def _equal(place: Place, value: Any, size: int) -> bool:
 def _emit_store(
     step: ActualStep, place: Place, form: Form, equal: bool, more: dict[str, Any]
 ) -> None:
-    if step.tracing:
+    if step.tracing and place.span is None:
         strong = form.sem is not Sem.WEAK
         step.executor.memory.written(
             place.space,

@@ -14,6 +14,8 @@ from xttir.analyses.events import Footprint, Mode, Proxy, Space
 from xttir.diagnostics import Kind, Policy
 from xttir.interp.ptx.instruction import UNKNOWN
 from xttir.interp.ptx.regions import DEFAULT, KNOWN, PATTERNS, WRITTEN, Region, Regions
+from xttir.interp.ptx.spans import Span
+from xttir.interp.ptx.spread import Spread
 from xttir.interp.ptx.values import partial
 
 
@@ -55,6 +57,29 @@ class LaunchMemory(Regions):
             else:
                 data[which], known[which] = value.data, value.known
         return partial(data, known)
+
+    def bounds(self, address: np.ndarray, size: int) -> Spread | None:
+        """What a declared range says of integers of unknown data in global memory."""
+        region, _ = self._global(address, size)
+        if region is None or region.bounds is None or region.element != size:
+            return None
+        if region.state is not None:
+            return None
+        low, high = (np.array([b]) for b in region.bounds)
+        return Spread(np.zeros(1, np.int64), low, high, 1, address)
+
+    def forget(self, place: Span) -> None:
+        """Something unknown may have been written somewhere in a span."""
+        self.version += 1
+        region = place.region
+        if region.base:
+            self.global_version += 1
+        region.bounds = None
+        region.state_view(1)
+        assert region.state is not None
+        starts = [0] if place.rows is None else (np.unique(place.rows) * region.row).tolist()
+        for start in starts:
+            region.state[start + place.start : start + place.end] = WRITTEN
 
     def _as_seen(
         self, region: Region, offset: np.ndarray, total: int, value: Any, proxy: Proxy
@@ -139,6 +164,7 @@ class LaunchMemory(Regions):
         self, region: Region, offset: np.ndarray, size: int, parts: int, total: int, value: Any
     ) -> None:
         index = offset // total if total > 1 else offset
+        region.bounds = None
         if value is UNKNOWN:
             if not (region.first == WRITTEN and region.state is None):
                 region.state_view(total)[index] = PATTERNS[WRITTEN, total]

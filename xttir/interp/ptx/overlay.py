@@ -115,8 +115,18 @@ def stored(step: Any, place: Any, size: int, parts: int, value: Any) -> None:
     if size * parts > 16 or step.doubtful:
         value = UNKNOWN
     while way is not None:
-        way.overlay.add(place.space, place.address, place.block, lanes, size, parts, value)
+        # In the next round of a loop it may stand there, or not yet.
+        mine = UNKNOWN if way.fork.loop else value
+        way.overlay.add(place.space, place.address, place.block, lanes, size, parts, mine)
         way, value = way.fork.outer, UNKNOWN
+
+
+def forgotten(step: Any, place: Any) -> None:
+    """A store somewhere: what lanes of its blocks have stored on the way is not known any more."""
+    way = step.group.way
+    while way is not None:
+        way.overlay.stores.clear()
+        way = way.fork.outer
 
 
 def read_back(way: Any, place: Any, lanes: np.ndarray, size: int, parts: int, value: Any) -> Any:

@@ -44,6 +44,8 @@ class Plan:
         self.vague: dict[int, tuple[frozenset[int], tuple[int, ...]]] = {}
         """Blocks from which loops that wait are left: the blocks of the loop, and the registers
         that depend on how many rounds there were."""
+        self.changes: dict[int, int] = {}
+        """By block: see `unknown._changes`."""
         self.ways: dict[tuple[int, ...], int] = {}
         """Numbers, from 1, of the ways that are taken after a loop that waits for memory: blocks
         one after the other."""

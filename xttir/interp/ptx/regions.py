@@ -53,6 +53,10 @@ class Region:
     row: int = 0
     """Size of the row of one block, of regions with rows."""
     views: dict[Any, np.ndarray] = field(default_factory=dict)
+    bounds: tuple[int, int] | None = None
+    """Least and greatest value of each element as long as nobody has written there."""
+    element: int = 0
+    """Bytes of an element."""
 
     @property
     def allocated(self) -> int:

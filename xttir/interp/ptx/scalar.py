@@ -17,6 +17,7 @@ from xttir.diagnostics import Unsupported
 from xttir.interp import ptx_carry as ptx_carry  # registers its instructions
 from xttir.interp import ptx_cvt as ptx_cvt
 from xttir.interp.inline_ptx import decode_float
+from xttir.interp.ptx import spread
 from xttir.interp.ptx.instruction import UNKNOWN, Imm, Ins, Operand, Reg, Sink, Special, Symbol, Vec
 from xttir.interp.ptx.values import Partial, Pending, choose, either, partial, parts_of
 from xttir.interp.ptx_scalar import SCALARS, Form, decode, encode, find, width_of
@@ -389,10 +390,19 @@ def _slow(ins: Ins, form: Form, run: Any, sources: list[Any], targets: list[Any]
         value = UNKNOWN
         if rule is not None and _is_bits(form):
             value = _rescued(form, run, arguments, rule, env[GROUP].n)
+        if value is UNKNOWN and len(targets) == 1:
+            bounded = spread.result(ins.name, form, _raw(env, sources))
+            if bounded is not UNKNOWN:
+                targets[0][0](env, bounded)
+                return
         for put, encoder in targets:
             put(env, value if value is UNKNOWN else _encoded(value, encoder))
 
     return step
+
+
+def _raw(env: Env, sources: list[Any]) -> list[Any]:
+    return [env[s] if s is not None else c if g is None else g(env) for s, c, g, _ in sources]
 
 
 def _is_bits(form: Form) -> bool:

@@ -1,7 +1,9 @@
 """Branches on data that a trace does not have: both ways are taken, and accesses become `may`.
 
 Allowed where the two ways meet again (at the immediate post-dominator) with nothing between that
-other threads could notice but plain accesses. Registers that differ are unknown afterwards.
+other threads could notice but plain accesses. Registers that differ are unknown afterwards. Of a
+loop that ends when data says so, a round is executed twice, with all that the loop changes unknown:
+the second time what the first one has stored is unknown, too, so that no later round does more.
 """
 
 from __future__ import annotations
@@ -12,9 +14,11 @@ import numpy as np
 
 from xttir.diagnostics import Unsupported
 from xttir.interp.ptx import cfg
+from xttir.interp.ptx.code import Do, slots_of
 from xttir.interp.ptx.group import Group, merge
 from xttir.interp.ptx.instruction import UNKNOWN
 from xttir.interp.ptx.overlay import Overlay
+from xttir.interp.ptx.spread import anywhere, as_spread
 from xttir.interp.ptx.values import Partial, either
 
 if TYPE_CHECKING:
@@ -32,10 +36,18 @@ HARMLESS = frozenset(
 """Instructions that may be executed or not without others having to know."""
 
 
+ROUNDS = 2
+"""How often a loop is gone round."""
+
+
 class Fork:
     """An unknown branch: the same lanes go both ways."""
 
-    def __init__(self, lanes: np.ndarray, join: int, way: Way | None):
+    def __init__(self, lanes: np.ndarray, join: int, way: Way | None, number: int, loop: bool):
+        self.number = number
+        """Of the block that ends in the branch."""
+        self.loop = loop
+        """It may come again before the ways meet."""
         self.lanes = lanes
         self.join = join
         self.outer = way
@@ -153,7 +165,17 @@ def _fork(executor: Executor, group: Group, block: Block) -> Group | None:
         raise Unsupported(
             "control flow that depends on data", places[0] if places else None, reason
         )
-    fork = Fork(group.lanes, join, group.way)
+    changes = _changes(plan, block, join)
+    if changes:
+        rounds, way = 0, group.way
+        while way is not None:
+            rounds += way.fork.number == block.number
+            way = way.fork.outer
+        _vary(group, changes)
+        if rounds == ROUNDS:
+            assert group.way is not None
+            return _leap(executor, group, group.way)
+    fork = Fork(group.lanes, join, group.way, block.number, bool(changes))
     for way, target in zip(fork.ways, block.targets, strict=True):
         live = target.live
         if join < len(plan.blocks) and target.number == join:
@@ -166,6 +188,41 @@ def _fork(executor: Executor, group: Group, block: Block) -> Group | None:
     return None
 
 
+def _changes(plan: Plan, block: Block, join: int) -> int:
+    """Registers that are written between a branch and the join of its ways, bits, if it may come
+    again on the way; 0: it does not."""
+    known = plan.changes.get(block.number)
+    if known is None:
+        region = cfg.between(plan.graph, block.number, join)
+        known = 0
+        if block.number in region:
+            for number in region:
+                for ins in plan.raw[number].instructions:
+                    known |= slots_of(ins.dst)
+        plan.changes[block.number] = known
+    return known
+
+
+def _vary(group: Group, changes: int) -> None:
+    """What rounds of a loop change may have any value; addresses stay in their tensors."""
+    for slot, value in group.env.items():
+        if slot < 0 or not changes >> slot & 1:
+            continue
+        place = as_spread(value)
+        group.env[slot] = UNKNOWN if place is None else anywhere(place.known)
+
+
+def _leap(executor: Executor, group: Group, way: Way) -> Group | None:
+    """To the join of a way: what stands before it has been executed, or is on another way."""
+    blocks = executor.plan.blocks
+    group.at = 0
+    if way.join < len(blocks):
+        group.block = blocks[way.join]
+        for slot in group.block.live:
+            group.env.setdefault(slot, UNKNOWN)
+    return way.arrive(executor, group)
+
+
 def _obstacle(plan: Plan, block: Block, join: int) -> str:
     """Why both ways of a branch cannot be taken, or ""."""
     known = plan.obstacles.get(block.number)
@@ -173,12 +230,20 @@ def _obstacle(plan: Plan, block: Block, join: int) -> str:
         return known
     region = cfg.between(plan.graph, block.number, join)
     reason = ""
-    if block.number in region:
-        reason = "a loop ends when data says so; give the data an `init`"
+    again = "as often as data says" if block.number in region else "or not, as data says"
     for number in region:
+        for item in plan.blocks[number].code:
+            if isinstance(item, Do) and item.wait == "spin":
+                reason = (
+                    f"{item.ins.name} at {plan.location(item.ins)} waits for memory whose contents "
+                    "are not known: give it an `init`"
+                )
         for ins in plan.raw[number].instructions:
             if ins.name in HARMLESS or plan.is_scalar(ins):
                 continue
-            reason = f"{ins.name} at {plan.location(ins)} is executed or not"
+            reason = (
+                f"{ins.name} at {plan.location(ins)} is executed {again}: give the tensors that "
+                "decide it an `init`"
+            )
     plan.obstacles[block.number] = reason
     return reason

@@ -1,9 +1,9 @@
 """Register contents over the lanes of a group, and how they are cut, joined and combined.
 
 A value is an array (n,), or (1,) when all lanes agree; `UNKNOWN` when it depends on tensor data
-that a trace does not have; `Partial` when that holds for some lanes; `Pending` while an
-asynchronous operation is going to write it. Everything that is not a plain array takes the slow
-path.
+that a trace does not have; `Partial` when that holds for some lanes, `Spread` when something is
+known of it; `Pending` while an asynchronous operation is going to write it. Everything that is not
+a plain array takes the slow path.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from xttir.diagnostics import Policy
+from xttir.interp.ptx import spread
 from xttir.interp.ptx.instruction import UNKNOWN, Unknown
+from xttir.interp.ptx.spread import Spread
 from xttir.interp.ptx.step import Task
 
 
@@ -66,6 +68,8 @@ def take(value: Any, index: np.ndarray) -> Any:
         return value if value.shape[0] == 1 else value[index]
     if value is UNKNOWN:
         return UNKNOWN
+    if value.__class__ is Spread:
+        return value.take(index)
     if isinstance(value, Partial):
         known = value.known[index]
         if known.all():
@@ -112,6 +116,8 @@ def choose(mask: np.ndarray, new: Any, old: Any) -> Any:
     n = mask.shape[0]
     if isinstance(new, Pending) or isinstance(old, Pending):
         raise AssertionError("pending values are resolved before they are combined")
+    if new.__class__ is Spread or old.__class__ is Spread:
+        return spread.select(mask, new, old)
     a, known_a = parts_of(new, n)
     b, known_b = parts_of(old, n)
     if a is None and b is None:
@@ -137,6 +143,8 @@ def expand(value: Any, rows: np.ndarray, n: int) -> Any:
     """A value over the lanes `rows` as one over all n lanes, anything in the others."""
     if value is UNKNOWN:
         return UNKNOWN
+    if value.__class__ is Spread:
+        return spread.expand(value, rows, n)
     data, known = parts_of(value, rows.size)
     assert data is not None
     if data.shape[0] == 1:
@@ -162,6 +170,8 @@ def join(values: Sequence[Any], counts: Sequence[int], order: np.ndarray | None)
         return first
     if any(isinstance(v, Pending) for v in values):
         return _join_pending(values, counts, order)
+    if any(v.__class__ is Spread for v in values):
+        return spread.together(list(values), list(counts), order)
     n = sum(counts)
     pieces = [parts_of(v, c) for v, c in zip(values, counts, strict=True)]
     arrays = [d for d, _ in pieces if d is not None]
@@ -271,6 +281,8 @@ def either(a: Any, b: Any, n: int) -> Any:
         return a
     if isinstance(a, Pending) or isinstance(b, Pending):
         return a if isinstance(a, Pending) else b
+    if a.__class__ is Spread or b.__class__ is Spread:
+        return spread.union(a, b)
     left, known_left = parts_of(a, n)
     right, known_right = parts_of(b, n)
     if left is None or right is None:
@@ -279,4 +291,6 @@ def either(a: Any, b: Any, n: int) -> Any:
     if agree.ndim > 1:
         agree = agree.all(axis=-1)
     known = _spread(known_left, n) & _spread(known_right, n) & agree
+    if known_left is True and known_right is True and not known.any():
+        return spread.union(a, b)
     return partial(_full(left, n), known)
