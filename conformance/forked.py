@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
+import resource
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -15,12 +17,17 @@ def run(target: Callable[..., None], seconds: float | None, *arguments: Any) -> 
     return _ended(child, seconds)
 
 
-def ask(target: Callable[..., Any], seconds: float, *arguments: Any) -> tuple[Any, str]:
-    """What `target` returns, or None, and what became of it otherwise."""
+def ask(
+    target: Callable[..., Any], seconds: float, *arguments: Any, cpu: int = 0
+) -> tuple[Any, str]:
+    """What `target` returns, or None, and what became of it otherwise. `cpu`: seconds of CPU time
+    that it may take, 0 for any."""
     context = multiprocessing.get_context("fork")
     receive, send = context.Pipe(duplex=False)
 
     def work() -> None:
+        if cpu:
+            resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 5))
         send.send(target(*arguments))
 
     child = context.Process(target=work)
@@ -42,4 +49,6 @@ def _ended(child: Any, seconds: float | None) -> str:
         child.kill()
         child.join()
         return f"more than {seconds:g} seconds"
+    if child.exitcode == -signal.SIGXCPU:
+        return "more CPU time than it may take"
     return "" if child.exitcode == 0 else f"exit {child.exitcode}"

@@ -36,7 +36,7 @@ def main() -> int:
     )
     parser.add_argument("--cc", default="80,90,100", help="compute capabilities (80,90,100)")
     parser.add_argument("--only", default="", help="group, origin, kernel or key that match")
-    parser.add_argument("--seconds", type=float, default=120, help="for a module (120)")
+    parser.add_argument("--seconds", type=float, default=120, help="CPU time for a verdict (120)")
     parser.add_argument("--total", type=float, default=1e9, help="seconds after which to stop")
     parser.add_argument("--rerun", default="", help="statuses to do again, or all")
     parser.add_argument("--results", type=Path, help="lines of JSON (in FOLDER)")
@@ -93,7 +93,8 @@ def look(store: Store, kept: Kept, seconds: float) -> results.Entry:
     entry: results.Entry = {"key": kept.key, "status": "", "stripped": {"status": ""}}
     began = time.monotonic()
     for strip in (False, True):
-        found, ended = forked.ask(verified, seconds, store, kept, strip)
+        patience = 20 * seconds  # Other work may have the processors.
+        found, ended = forked.ask(verified, patience, store, kept, strip, cpu=int(seconds))
         if found is None:
             word = "time-out" if ended.startswith("more") else "crash"
             found = {"status": word, "detail": ended}
