@@ -21,6 +21,7 @@ import json
 import math
 import multiprocessing
 import os
+import pkgutil
 import re
 import resource
 import signal
@@ -123,6 +124,10 @@ def serve(plan: Plan, tables: list[str], wanted: str) -> None:
     """All operations of the tables for one capability, in forks of this process."""
     import torch
 
+    import xttir.analyses.layout_checks
+    import xttir.interp
+    import xttir.refine
+    import xttir.tools.validate
     from conformance import compare
     from conformance.worker import limit_autotuning
     from xttir.policy import RunPolicy
@@ -144,6 +149,10 @@ def serve(plan: Plan, tables: list[str], wanted: str) -> None:
             todo |= {f"{table}/{op}": _operation(compare.TABLE[op]) for op in names}
         if any(t.startswith("fla") for t in tables):
             importlib.import_module("fla.ops")
+        # All that a fork needs, so that none imports it again, perhaps from files that changed.
+        for package in (xttir.interp, xttir.refine, xttir.analyses.layout_checks):
+            for module in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+                importlib.import_module(module.name)
         if plan.source is not None:
             folder = plan.source.resolve() / "python" / "tutorials"
             todo |= {name: _tutorial(folder, name) for name in TUTORIALS}

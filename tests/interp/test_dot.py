@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 
 import numpy as np
@@ -164,66 +165,92 @@ def test_op_takes_lazy_operands_and_stacks(ta, tc, stack):
 
 
 CHAIN = """
-module {
+#blocked = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#left = #ttg.dot_op<{opIdx = 0, parent = #blocked}>
+#right = #ttg.dot_op<{opIdx = 1, parent = #blocked}>
+#shared = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-warps" = 4 : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:80"} {
   tt.func public @k(%a: !tt.ptr<f16>, %b: !tt.ptr<f16>, %c: !tt.ptr<f32>) {
-    %m = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
-    %k = tt.make_range {end = KK : i32, start = 0 : i32} : tensor<KKxi32>
-    %m1 = tt.expand_dims %m {axis = 1 : i32} : tensor<16xi32> -> tensor<16x1xi32>
-    %n0 = tt.expand_dims %m {axis = 0 : i32} : tensor<16xi32> -> tensor<1x16xi32>
-    %k0 = tt.expand_dims %k {axis = 0 : i32} : tensor<KKxi32> -> tensor<1xKKxi32>
-    %k1 = tt.expand_dims %k {axis = 1 : i32} : tensor<KKxi32> -> tensor<KKx1xi32>
-    %width = arith.constant dense<64> : tensor<16x1xi32>
-    %n16 = arith.constant dense<16> : tensor<KKx1xi32>
-    %m16 = arith.constant dense<16> : tensor<16x1xi32>
-    %acc0 = arith.constant dense<0.0> : tensor<16x16xf32>
-    %as = tt.splat %a : !tt.ptr<f16> -> tensor<16xKKx!tt.ptr<f16>>
-    %bs = tt.splat %b : !tt.ptr<f16> -> tensor<KKx16x!tt.ptr<f16>>
-    %mw = arith.muli %m1, %width : tensor<16x1xi32>
-    %mb = tt.broadcast %mw : tensor<16x1xi32> -> tensor<16xKKxi32>
-    %kb = tt.broadcast %k0 : tensor<1xKKxi32> -> tensor<16xKKxi32>
-    %ao = arith.addi %mb, %kb : tensor<16xKKxi32>
-    %kn = arith.muli %k1, %n16 : tensor<KKx1xi32>
-    %kbb = tt.broadcast %kn : tensor<KKx1xi32> -> tensor<KKx16xi32>
-    %nb = tt.broadcast %n0 : tensor<1x16xi32> -> tensor<KKx16xi32>
-    %bo = arith.addi %kbb, %nb : tensor<KKx16xi32>
+    %m = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32, #ttg.slice<{dim = 1, parent = #blocked}>>
+    %k = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #blocked}>>
+    %kd = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 1, parent = #blocked}>>
+    %n = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32, #ttg.slice<{dim = 0, parent = #blocked}>>
+    %m1 = tt.expand_dims %m {axis = 1 : i32} : tensor<16xi32, #ttg.slice<{dim = 1, parent = #blocked}>> -> tensor<16x1xi32, #blocked>
+    %n0 = tt.expand_dims %n {axis = 0 : i32} : tensor<16xi32, #ttg.slice<{dim = 0, parent = #blocked}>> -> tensor<1x16xi32, #blocked>
+    %k0 = tt.expand_dims %k {axis = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #blocked}>> -> tensor<1x64xi32, #blocked>
+    %k1 = tt.expand_dims %kd {axis = 1 : i32} : tensor<64xi32, #ttg.slice<{dim = 1, parent = #blocked}>> -> tensor<64x1xi32, #blocked>
+    %width = arith.constant dense<64> : tensor<16x1xi32, #blocked>
+    %n16 = arith.constant dense<16> : tensor<64x1xi32, #blocked>
+    %m16 = arith.constant dense<16> : tensor<16x1xi32, #blocked>
+    %acc0 = arith.constant dense<0.0> : tensor<16x16xf32, #blocked>
+    %as = tt.splat %a : !tt.ptr<f16> -> tensor<16x64x!tt.ptr<f16>, #blocked>
+    %bs = tt.splat %b : !tt.ptr<f16> -> tensor<64x16x!tt.ptr<f16>, #blocked>
+    %mw = arith.muli %m1, %width : tensor<16x1xi32, #blocked>
+    %mb = tt.broadcast %mw : tensor<16x1xi32, #blocked> -> tensor<16x64xi32, #blocked>
+    %kb = tt.broadcast %k0 : tensor<1x64xi32, #blocked> -> tensor<16x64xi32, #blocked>
+    %ao = arith.addi %mb, %kb : tensor<16x64xi32, #blocked>
+    %kn = arith.muli %k1, %n16 : tensor<64x1xi32, #blocked>
+    %kbb = tt.broadcast %kn : tensor<64x1xi32, #blocked> -> tensor<64x16xi32, #blocked>
+    %nb = tt.broadcast %n0 : tensor<1x16xi32, #blocked> -> tensor<64x16xi32, #blocked>
+    %bo = arith.addi %kbb, %nb : tensor<64x16xi32, #blocked>
+    %pa = tt.addptr %as, %ao : tensor<16x64x!tt.ptr<f16>, #blocked>, tensor<16x64xi32, #blocked>
+    %pb = tt.addptr %bs, %bo : tensor<64x16x!tt.ptr<f16>, #blocked>, tensor<64x16xi32, #blocked>
+    %x = tt.load %pa : tensor<16x64x!tt.ptr<f16>, #blocked>
+    %y = tt.load %pb : tensor<64x16x!tt.ptr<f16>, #blocked>
+    %sx = ttg.local_alloc %x : (tensor<16x64xf16, #blocked>) -> !ttg.memdesc<16x64xf16, #shared, #smem>
+    %sy = ttg.local_alloc %y : (tensor<64x16xf16, #blocked>) -> !ttg.memdesc<64x16xf16, #shared, #smem>
 STEPS
-    %cm = arith.muli %m1, %m16 : tensor<16x1xi32>
-    %cmb = tt.broadcast %cm : tensor<16x1xi32> -> tensor<16x16xi32>
-    %cnb = tt.broadcast %n0 : tensor<1x16xi32> -> tensor<16x16xi32>
-    %co = arith.addi %cmb, %cnb : tensor<16x16xi32>
-    %cs = tt.splat %c : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>>
-    %pc = tt.addptr %cs, %co : tensor<16x16x!tt.ptr<f32>>, tensor<16x16xi32>
-    tt.store %pc, %accLAST : tensor<16x16x!tt.ptr<f32>>
+    %cm = arith.muli %m1, %m16 : tensor<16x1xi32, #blocked>
+    %cmb = tt.broadcast %cm : tensor<16x1xi32, #blocked> -> tensor<16x16xi32, #blocked>
+    %cnb = tt.broadcast %n0 : tensor<1x16xi32, #blocked> -> tensor<16x16xi32, #blocked>
+    %co = arith.addi %cmb, %cnb : tensor<16x16xi32, #blocked>
+    %cs = tt.splat %c : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>, #blocked>
+    %pc = tt.addptr %cs, %co : tensor<16x16x!tt.ptr<f32>, #blocked>, tensor<16x16xi32, #blocked>
+    tt.store %pc, %accLAST : tensor<16x16x!tt.ptr<f32>, #blocked>
     tt.return
   }
 }
-"""
+"""  # noqa: E501
 
 STEP = """
-    %uN = arith.constant dense<OFFA> : tensor<16xKKxi32>
-    %vN = arith.constant dense<OFFB> : tensor<KKx16xi32>
-    %aoN = arith.addi %ao, %uN : tensor<16xKKxi32>
-    %boN = arith.addi %bo, %vN : tensor<KKx16xi32>
-    %paN = tt.addptr %as, %aoN : tensor<16xKKx!tt.ptr<f16>>, tensor<16xKKxi32>
-    %pbN = tt.addptr %bs, %boN : tensor<KKx16x!tt.ptr<f16>>, tensor<KKx16xi32>
-    %xN = tt.load %paN : tensor<16xKKx!tt.ptr<f16>>
-    %yN = tt.load %pbN : tensor<KKx16x!tt.ptr<f16>>
-    %accNEXT = tt.dot %xN, %yN, %accN : tensor<16xKKxf16> * tensor<KKx16xf16> -> tensor<16x16xf32>
-"""
+    %sxN = ttg.memdesc_subslice %sx[0, OFF] : !ttg.memdesc<16x64xf16, #shared, #smem> -> !ttg.memdesc<16xKKxf16, #shared, #smem, 16x64>
+    %syN = ttg.memdesc_subslice %sy[OFF, 0] : !ttg.memdesc<64x16xf16, #shared, #smem> -> !ttg.memdesc<KKx16xf16, #shared, #smem, 64x16>
+    %xN = ttg.local_load %sxN : !ttg.memdesc<16xKKxf16, #shared, #smem, 16x64> -> tensor<16xKKxf16, #left>
+    %yN = ttg.local_load %syN : !ttg.memdesc<KKx16xf16, #shared, #smem, 64x16> -> tensor<KKx16xf16, #right>
+    %accNEXT = tt.dot %xN, %yN, %accN : tensor<16xKKxf16, #left> * tensor<KKx16xf16, #right> -> tensor<16x16xf32, #blocked>
+"""  # noqa: E501
 
 
-def split_product(pieces: int, valid: np.ndarray | None = None):
-    """A 16x64 by 64x16 product, along k in so many dots that accumulate one onto the other."""
-    k = 64 // pieces
-    steps = ""
-    for n in range(pieces):
-        step = STEP.replace("NEXT", str(n + 1)).replace("OFFA", str(n * k))
-        steps += step.replace("OFFB", str(n * k * 16)).replace("N ", f"{n} ").replace("N,", f"{n},")
-    text = CHAIN.replace("STEPS", steps).replace("LAST", str(pieces)).replace("KK", str(k))
+def product(steps: str, last: int, k: int, valid: np.ndarray | None = None):
+    """A 16x64 by 64x16 product in `last` dots, which `steps` is the text of."""
+    text = CHAIN.replace("STEPS", steps).replace("LAST", str(last)).replace("KK", str(k))
     a, b = draw((16, 64), np.dtype(np.float16), 5), draw((64, 16), np.dtype(np.float16), 6)
     c = np.zeros((16, 16), np.float32)
     given = a if valid is None else launching_tensor(a, "a", valid)
-    return run_module(text, (1,), {"a": given, "b": b, "c": c}), c
+    return run_module(text, (1,), {"a": given, "b": b, "c": c}), c, (a, b)
+
+
+def split_product(pieces: int, valid: np.ndarray | None = None):
+    """The product along k in so many dots of slices that accumulate one onto the other."""
+    k = 64 // pieces
+    steps = ""
+    for n in range(pieces):
+        step = STEP.replace("NEXT", str(n + 1)).replace("OFF", str(n * k))
+        steps += re.sub(r"N(?=[ ,])", str(n), step)
+    return product(steps, pieces, k, valid)[:2]
+
+
+def test_dots_that_no_compiler_split_round_one_after_the_other() -> None:
+    """Two dots of the source stay two, wherever a pass puts them."""
+    whole = STEP.replace("OFF", "0").replace("KK", "64")
+    lines = re.sub(r"N(?=[ ,])", "0", whole.replace("NEXT", "1"))
+    again = lines.splitlines()[-1].replace("%acc0", "%acc1").replace("%acc1 =", "%acc2 =")
+    result, got, (a, b) = product(f"{lines}{again}\n", 2, 64)
+    assert not result.faults
+    wide = a.astype(np.float32)[None], b.astype(np.float32)[None]
+    once = products.dot(*wide, np.zeros((1, 16, 16), np.float32))
+    np.testing.assert_array_equal(got, products.dot(*wide, once)[0])
 
 
 def test_dots_split_along_k_give_the_same_bits() -> None:

@@ -1,8 +1,8 @@
 """`tt.dot`: operands made as large as their types say, then `numerics.products`.
 
-Dots that accumulate one onto the other in f32 are one product along all of their k, taken at the
-last of them. Compilers split a dot along k so, and the order of that sum is nobody's to rely on:
-this way a kernel gives the same bits whether split or not.
+Compilers split a dot along k into dots of slices of its operands in shared memory, which add up
+one onto the other. Such dots in f32 are one product along all of their k, taken at the last of
+them, as the dot was that they are parts of: a kernel gives the same bits whether split or not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.builtin import Float32Type
 from xdsl.ir import Operation, SSAValue
 
-from xttir.dialects import tt
+from xttir.dialects import tt, ttg
 from xttir.interp.affine import dense
 from xttir.interp.attributes import integer
 from xttir.interp.batch import take
@@ -81,13 +81,29 @@ def _joined(a: Any, b: Any, axis: int) -> Any:
 
 
 def _goes_on(op: tt.DotOp) -> bool:
-    """Whether the result of `op` only is what the next dot of the block accumulates onto."""
+    """Whether the result of `op` only is what the dot of the next slice accumulates onto."""
     use = op.results[0].get_user_of_unique_use()
     if not isinstance(use, tt.DotOp) or use.parent is not op.parent or use.c is not op.results[0]:
+        return False
+    if not (_is_later_slice(use.a, -1) or _is_later_slice(use.b, -2)):
         return False
     if not isinstance(element_type(op.results[0].type), Float32Type):
         return False
     return _kind(use) == _kind(op)
+
+
+def _is_later_slice(operand: SSAValue, axis: int) -> bool:
+    """Whether an operand is loaded, and perhaps converted, from a slice of a buffer that does not
+    begin at 0 along `axis`."""
+    op = operand.owner
+    while isinstance(op, Operation) and op.operands and not op.regions:
+        if isinstance(op, ttg.LocalLoadOp):
+            view = op.src.owner
+            return isinstance(view, ttg.MemDescSubsliceOp) and view.offsets.get_values()[axis] > 0
+        if len(op.operands) > 1:
+            return False
+        op = op.operands[0].owner
+    return False
 
 
 def _kind(op: tt.DotOp) -> tuple[Any, ...]:
