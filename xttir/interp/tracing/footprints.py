@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import NoneAttr, TensorType
 from xdsl.ir import Attribute
 
 from xttir.analyses.events import Footprint, Mode, Proxy, Space
@@ -51,8 +51,11 @@ def footprint(
     """What each thread of `a` (rows in order of `a.lanes`) touches to load a tensor of type `ty`
     from `view`, or to store it there, every thread the elements that it holds.
 
-    `once`: of threads of a block that hold copies of an element only the first touches it.
+    `once`: of threads of a block that hold copies of an element only the first touches it. A tensor
+    without a layout may be held by anybody: then every thread touches all.
     """
+    if isinstance(ty.encoding, NoneAttr):
+        return whole(a, view, mode, proxy, may=may)
     used(a, view)
     # Hashing a type costs more than all the rest: types of a module live as long as its trace.
     known = a.tracer.state.setdefault("footprints", {})
@@ -103,6 +106,8 @@ def whole(
 def along(a: Agent, ty: TensorType, view: View, axis: int, mode: Mode) -> Footprint:
     """What each thread may touch where the elements that it holds are taken from, or put at, places
     along `axis` that are not known."""
+    if isinstance(ty.encoding, NoneAttr):
+        return whole(a, view, mode, may=True)
     used(a, view)
     memo = view.pattern.memo
     key = ("along", ty, view.ty.encoding, a.warps, a.blocks, axis)

@@ -40,8 +40,26 @@ def named_barrier(a: Agent, op: nvvm.BarrierOp, *operands: Any) -> None:
     if op.number_of_threads is not None:
         count = a.number(op, rest.pop(0), "a number of threads")
     a.pending.clear()
+    _come(a, op, number, count or a.tracer.threads)
     id_, threads = np.full(1, number, np.int32), np.full(1, count, np.int32)
     a.emit(ev.NamedBarrier(a.ins(op), a.lanes, id_, threads))
+
+
+def _come(a: Agent, op: Operation, number: int, count: int) -> None:
+    """Wait until as many threads of a block have come to a barrier as it is for."""
+    there: dict[int, list[int]] = a.tracer.state.setdefault("named barriers", {})
+    state = there.setdefault(number, [0, 0])
+    """How often it was complete, and how many threads have come since."""
+    state[1] += a.count
+    if state[1] >= count:
+        state[:] = [state[0] + 1, 0]
+        return
+    turn = state[0]
+    a.wait_until(
+        op,
+        lambda: state[0] > turn,
+        lambda: f"threads at barrier {number}, which is for {count}: {state[1]} have come",
+    )
 
 
 @events(nvvm.ClusterArriveOp)
