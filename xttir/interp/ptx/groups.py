@@ -2,7 +2,7 @@
 
 cp.async and bulk groups belong to a thread, wgmma groups to a warpgroup, whose threads do the same.
 PTX ISA 9.1, sections 9.7.9.25.3 and 9.7.15.7. Only operations that something is still to be done
-for are kept: when tracing, the ones that write registers.
+for are kept: when tracing, the ones that write registers, and stores to tensor memory.
 """
 
 from __future__ import annotations
@@ -66,6 +66,11 @@ class Groups:
         if everything:
             out += self._take(self.open, lanes)
         return out
+
+    def has(self, lanes: np.ndarray) -> bool:
+        """Whether some of the lanes have issued what they have not waited for."""
+        entries = (*self.open, *self.committed)
+        return any(_within(lanes, entry.lanes) is not False for entry in entries)
 
     @staticmethod
     def _take(entries: list[_Entry], lanes: np.ndarray) -> list[Task]:

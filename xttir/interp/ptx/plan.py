@@ -44,6 +44,8 @@ class Plan:
         self.vague: dict[int, tuple[frozenset[int], tuple[int, ...]]] = {}
         """Blocks from which loops that wait are left: the blocks of the loop, and the registers
         that depend on how many rounds there were."""
+        self.tensor_ways: dict[int, bool] = {}
+        """By block with an unknown branch: whether tensor memory is used on the ways."""
         self.changes: dict[int, int] = {}
         """By block: see `unknown._changes`."""
         self.ways: dict[tuple[int, ...], int] = {}

@@ -72,6 +72,8 @@ class Step(Protocol):
     threads_per_cta: int
     ctas_per_cluster: int
     """The rank of a block in its cluster is `cta % ctas_per_cluster`."""
+    maybe: bool
+    """It may or may not be executed: that depends on unknown data."""
     state: dict[str, Any]
     """Of the launch: what families keep between instructions (tensor memory, groups)."""
 

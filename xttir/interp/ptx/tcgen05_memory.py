@@ -6,7 +6,7 @@ which follows from its rank in the block modulo 4. PTX ISA 9.1, section 9.7.16.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -285,8 +285,14 @@ def _shape(ins: Ins, step: Step) -> _Shape:
     return found
 
 
-def _merged(parts: list[_Warps], count: int) -> tuple[Footprint, ...]:
+def _merged(step: Step, parts: list[_Warps], count: int) -> tuple[Footprint, ...]:
     """One set of footprints with a row for each warp."""
+    if step.maybe:
+        return tuple(replace(f, may=True) for f in _rows_of(parts, count))
+    return _rows_of(parts, count)
+
+
+def _rows_of(parts: list[_Warps], count: int) -> tuple[Footprint, ...]:
     if len(parts) == 1:
         return parts[0].footprints
     out = []
@@ -311,7 +317,7 @@ def load(step: Step) -> None:
         return
     count = step.lanes.size // 32
     event = AsyncOp(
-        ins.index, step.lanes, "tcgen05.ld", 32, _merged(parts, count), ByTensorWait("ld")
+        ins.index, step.lanes, "tcgen05.ld", 32, _merged(step, parts, count), ByTensorWait("ld")
     )
     task = Task(event, lambda: None)
     writes = [step.put_pending(operand, task, Policy.STRICT) for operand in ins.dst]
@@ -370,7 +376,7 @@ def store(step: Step) -> None:
     value: Any = step.get(ins.src[-1])
     count = step.lanes.size // 32
     event = AsyncOp(
-        ins.index, step.lanes, "tcgen05.st", 32, _merged(parts, count), ByTensorWait("st")
+        ins.index, step.lanes, "tcgen05.st", 32, _merged(step, parts, count), ByTensorWait("st")
     )
     task = Task(event, lambda: None)
     if not step.tracing and value is not UNKNOWN:
@@ -379,8 +385,7 @@ def store(step: Step) -> None:
             value = value[:, None]
         registers = np.broadcast_to(value, (count * 32, value.shape[-1])).reshape(count, 32, -1)
         task.perform = lambda: _scatter(memory, shape, parts, registers)
-    if not step.tracing:
-        groups(step, "tcgen05.st").add(task, step.lanes)
+    groups(step, "tcgen05.st").add(task, step.lanes)
     step.submit(task)
 
 
@@ -408,8 +413,7 @@ def wait_load(step: Step) -> None:
 @meaning("tcgen05.wait::st")
 def wait_store(step: Step) -> None:
     step.emit(TensorWait(step.ins.index, step.lanes, "st"))
-    if not step.tracing:
-        step.finish(_all_open(step, "tcgen05.st"))
+    step.finish(_all_open(step, "tcgen05.st"))
 
 
 def _all_open(step: Step, engine: str) -> list[Task]:

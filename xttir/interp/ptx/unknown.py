@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from xttir.diagnostics import Unsupported
-from xttir.interp.ptx import cfg
+from xttir.interp.ptx import cfg, uniform
 from xttir.interp.ptx.code import Do, slots_of
 from xttir.interp.ptx.group import Group, merge
 from xttir.interp.ptx.instruction import UNKNOWN
@@ -160,6 +160,8 @@ def _fork(executor: Executor, group: Group, block: Block) -> Group | None:
     plan = executor.plan
     join = plan.join_of(block)
     reason = _obstacle(plan, block, join)
+    if not reason and plan.tensor_ways.get(block.number) and uniform.under_way(executor, group):
+        reason = "loads or stores of tensor memory that have not been waited for"
     if reason:
         places = plan.sources[block.ending.index].locations
         raise Unsupported(
@@ -241,9 +243,17 @@ def _obstacle(plan: Plan, block: Block, join: int) -> str:
         for ins in plan.raw[number].instructions:
             if ins.name in HARMLESS or plan.is_scalar(ins):
                 continue
+            if ins.name in uniform.TENSOR and block.number not in region:
+                if uniform.uniform(plan, block):
+                    reason = uniform.obstacle(plan, number) or reason
+                    continue
+                again += " (and not seen to be the same for all lanes of a warp)"
             reason = (
                 f"{ins.name} at {plan.location(ins)} is executed {again}: give the tensors that "
                 "decide it an `init`"
             )
     plan.obstacles[block.number] = reason
+    plan.tensor_ways[block.number] = any(
+        ins.name in uniform.TENSOR for number in region for ins in plan.raw[number].instructions
+    )
     return reason
