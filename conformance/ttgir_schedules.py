@@ -116,6 +116,7 @@ def verified(store: Store, kept: Kept, strip: bool) -> dict[str, Any]:
     count = -1
     found: dict[str, Any] = {}
     try:
+        # In a process of its own: the module may be changed although parsing shares it.
         module = parse_module(store.text(kept), str(store.path(kept)), verify=False)
         barriers = [op for op in module.walk() if op.name in BARRIERS]
         count = len(barriers)

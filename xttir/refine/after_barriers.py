@@ -52,8 +52,9 @@ def complete(module: ModuleOp, text: str, file: str) -> After:
     _needs_triton(module)
     stages = capture_module(Stage("", text, file=file), target_of(module) or 90, end="llir")
     made = after(located(stages[-1]), [s.name for s in stages if s.name])
-    _keep_names(module, made.module)
-    return made
+    own = made.module.clone()
+    _keep_names(module, own)
+    return After(own, made.how)
 
 
 def of_launch(launch: object) -> After:

@@ -150,7 +150,7 @@ def capture(
     stages: list[Stage] = []
     running = "the front end"
     with tempfile.TemporaryFile() as log:
-        for what, value in _forked(work, log.fileno()):
+        for what, value in forked(work, log.fileno()):
             if what == "pass":
                 running = pass_name(value)
             elif what == "stage":
@@ -164,7 +164,7 @@ def capture(
     return stages
 
 
-def _forked(work: Callable[[Sink], None], errors: int) -> Iterator[tuple[str, Any]]:
+def forked(work: Callable[[Sink], None], errors: int) -> Iterator[tuple[str, Any]]:
     """What `work` tells its sink, from a fork; last ("failed", why) or ("crashed", signal) if it
     does not come to its end. `errors`: the file descriptor for its standard error."""
     read, write = os.pipe()
