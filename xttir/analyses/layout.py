@@ -139,12 +139,15 @@ def _multicast(
     """One spot for each destination block, in order of the barriers, which stand in order of the
     destinations. Where they do not match, every part waits for all barriers."""
     blocks = np.where(places >= 0, places // stride, -1)
-    destinations = [d for d in np.unique(blocks).tolist() if d >= 0]
-    if len(destinations) != columns:
+    ordered = np.sort(blocks, axis=1)
+    fresh = ordered >= 0
+    fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
+    if (fresh.sum(axis=1) != columns).any():
         return [Spot(f.space, ground.add(np.ascontiguousarray(places), f.size), rows)]
+    destinations = ordered[fresh].reshape(-1, columns)
     out = []
-    for column, block in enumerate(destinations):
-        part = np.where(blocks == block, places, -1)
+    for column in range(columns):
+        part = np.where(blocks == destinations[:, column : column + 1], places, -1)
         keep = (part >= 0).any(axis=0)
         print_ = ground.add(np.ascontiguousarray(part[:, keep]), f.size)
         out.append(Spot(f.space, print_, rows, column))

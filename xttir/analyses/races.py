@@ -255,15 +255,20 @@ class Sweep:
                 break
             forget = self.check(x, y, atoms, need) or need.policy is Policy.STRICT
         if not b.writes:
-            if forget and a.writes and not y.may and self.plain(x, y, wanted[0]):
+            if forget and a.writes and not y.may and self.plain(x, y, wanted[0], atoms):
                 y.over.add(id(x))
             return False
         return not (y.may or (b.strong and not a.strong))
 
-    def plain(self, x: Record, y: Record, need: Need) -> bool:
-        """Whether all of `x` is before all of `y`, whatever the lanes."""
+    def plain(self, x: Record, y: Record, need: Need, atoms: np.ndarray) -> bool:
+        """Whether all of `x` is before all of `y`, whatever the lanes; where they are of several
+        blocks, those that meet in `atoms`."""
         same, other = self.order(x, y, need.level)
-        return bool(same.all()) and (other is same or bool(other.all()) or not self.shared(x, y))
+        if bool(same.all()) and (other is same or bool(other.all()) or not self.shared(x, y)):
+            return True
+        if len(x.ctas | y.ctas) == 1:
+            return False
+        return not len(self.lanes(x, y, atoms, same, other)[0])
 
     def through_reader(
         self,
@@ -278,14 +283,14 @@ class Sweep:
             if id(x) not in r.over:
                 continue
             first = needs(r.nature, y.nature, len(r.ctas | y.ctas) > 1)[0]
-            if not self.plain(r, y, first):
+            if not self.plain(r, y, first, atoms):
                 continue
             # A fence that the reader did not need must, by the letter, still come before an
             # asynchronous write. What a generic read has seen is past whatever delays it: on an
             # H200 such a write was never overtaken, and without the read it was (docs/trust.md).
             if r.nature.proxy is not y.nature.proxy:
                 for need in wanted[1:]:
-                    if need.policy is Policy.ANY and not self.plain(r, y, need):
+                    if need.policy is Policy.ANY and not self.plain(r, y, need, atoms):
                         strict = replace(need, policy=Policy.STRICT, why=f"{need.why}, only a read")
                         self.check(x, y, atoms, strict)
             return True

@@ -14,7 +14,7 @@ from xttir.analyses.events import (
     Sem,
     Wait,
 )
-from xttir.diagnostics import Kind
+from xttir.diagnostics import Kind, Policy
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Sink, meaning
 from xttir.interp.ptx.mbarrier_state import MBarriers, token_pending, token_phase
@@ -168,7 +168,10 @@ def wait(step: ActualStep) -> None:
         parity = step.integers(ins.src[1])
         phase = np.full(1, -1, np.int64)
         if ((parity != 0) & (parity != 1)).any():
-            step.fault(Kind.UNDEFINED, f"a wait for parity {int(parity.max())}")
+            # The hardware looks at the lowest bit alone (seen on an H200): a bit widened with its
+            # sign does.
+            message = f"a wait for parity {int(parity.max())}"
+            step.fault(Kind.UNDEFINED, message, policy=Policy.STRICT)
             parity = parity & 1
     else:
         token = step.get(ins.src[1], "b64")

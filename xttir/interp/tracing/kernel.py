@@ -70,9 +70,12 @@ def _allocate(a: Agent, columns: int) -> None:
     if group == 2:
         meet_cluster(a, ins, Sem.RELEASE)
     a.emit(ev.TensorAlloc(ins, warp, 0, columns, group))
-    a.emit(ev.Access(ins, a.leader(), (word(a, 0, Mode.WRITE),)))
+    # Block by block: what comes later goes by who has read what was written.
+    for lanes in np.split(a.leader(), a.blocks):
+        a.emit(ev.Access(ins, lanes, (word(a, 0, Mode.WRITE),)))
     a.meet_all(op, 0)
-    a.emit(ev.Access(ins, a.everyone, (word(a, 0, Mode.READ),)))
+    for lanes in np.split(a.everyone, a.blocks):
+        a.emit(ev.Access(ins, lanes, (word(a, 0, Mode.READ),)))
     a.meet_all(op, 0)
     a.emit(ev.TensorRelinquish(ins, warp, group))
 

@@ -135,10 +135,20 @@ def _by_warp(a: Agent, ty: TensorType, view: View, mode: Mode) -> Footprint:
     known = a.tracer.state.setdefault("cells by warp", {})
     found = known.get(id(by_thread))
     if found is None:
-        starts, size = _joined(by_thread.starts.reshape(a.lanes.size // WARP, -1), by_thread.size)
+        cells = by_thread.starts.reshape(a.lanes.size // WARP, -1)
+        starts, size = _joined(_in_windows(a, cells), by_thread.size)
         made = Footprint(by_thread.space, mode, starts, size)
         found = known[id(by_thread)] = (by_thread, made)
     return found[1]
+
+
+def _in_windows(a: Agent, cells: np.ndarray) -> np.ndarray:
+    """Cells (warps, k) where each warp has them: it reaches the quarter of the rows that is its
+    own, and of what is there in every quarter (scale factors) the copy in it."""
+    row, column = np.divmod(cells, ROW_BYTES // 4)
+    quarter = (np.arange(cells.shape[0]) % a.warps % 4)[:, None]
+    row = row - row % ROWS + quarter * WARP + row % WARP
+    return np.where(cells >= 0, row * (ROW_BYTES // 4) + column, -1)
 
 
 def _joined(starts: np.ndarray, size: int) -> tuple[np.ndarray, int]:

@@ -44,6 +44,11 @@ def _issuers(a: Agent) -> tuple[np.ndarray, Units, int]:
     return a.leader()[::group], units, group
 
 
+@events(ttng.PackedArithOp, quiet=True)
+def packed_arith(a: Agent, op: ttng.PackedArithOp, *_: Any) -> None:
+    return None
+
+
 # Products -----------------------------------------------------------------------------------------
 
 
@@ -72,9 +77,11 @@ def _kind(ty: Attribute) -> str:
 
 def _product(a: Agent, op: Product, kind: str, scales: Sequence[SSAValue]) -> Any:
     result = UNKNOWN if op.results else ()
-    if op.is_async is None and not op.barriers:
+    if op.is_async is None and not op.barriers and not _commits(a):
         raise Unsupported(
-            f"{op.name} that is not asynchronous", location_of(op), "lower it to a barrier's wait"
+            f"{op.name} whose completion nobody can wait for",
+            location_of(op),
+            "lower it to a barrier's wait (triton-nvidia-mma-lowering)",
         )
     if op.barriers:
         a.meet(op)
@@ -103,6 +110,16 @@ def _product(a: Agent, op: Product, kind: str, scales: Sequence[SSAValue]) -> An
         if a.held(op, a.value(pred)):
             _commit(a, op, a.value(barrier), _completed(op), lanes, group)
     return result
+
+
+def _commits(a: Agent) -> bool:
+    """Whether the module has commits of its own: products are then asynchronous all the same."""
+    t = a.tracer
+    known = t.state.get("commits")
+    if known is None:
+        found = any(isinstance(op, ttng.TCGen5CommitOp) for op in t.module.walk())
+        known = t.state["commits"] = found or t.placed
+    return known
 
 
 def _tiles(total: View) -> tuple[int, int, tuple[int, int]]:

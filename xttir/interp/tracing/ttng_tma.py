@@ -226,7 +226,7 @@ def scatter(a: Agent, op: ttng.AsyncTMAScatterOp, *_: Any) -> None:
     view = known_view(op, a.value(op.src))
     ranks = _holders(a, view)
     assert isinstance(op.x_offsets.type, TensorType)
-    for lanes, place, _, _ in _row_messages(
+    for lanes, place, *_rest in _row_messages(
         a, op, op.x_offsets.type, view, Mode.READ, ranks, ranks[:, None]
     ):
         a.emit(ev.AsyncOp(a.ins(op), lanes, BULK, 1, (place,), ev.ByGroup()))

@@ -158,7 +158,8 @@ class View:
         )
 
     def reinterpret(self, ty: MemDescType) -> View:
-        """Other elements in the same bytes. Raises `Unsupported` for a view of a part."""
-        if self.partial:
+        """Other elements in the same bytes. Raises `Unsupported` for a view of a part of shared
+        memory, whose start is kept apart from where it lies."""
+        if self.partial and self.space is Space.SHARED:
             raise Unsupported("memdesc_reinterpret of a subslice")
         return replace(self, ty=ty, pattern=pattern_of(ty), shift=self.start)
