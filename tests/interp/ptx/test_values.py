@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from xttir.interp.ptx.instruction import UNKNOWN
+from xttir.interp.ptx.spread import Spread
 from xttir.interp.ptx.values import Partial, choose, either, join, take, widen_rows
 
 Lanes = list[int | None]
@@ -24,6 +25,9 @@ def value(lanes: Lanes) -> Any:
 
 def lanes(value: Any, n: int) -> Lanes:
     if value is UNKNOWN:
+        return [None] * n
+    if isinstance(value, Spread):  # one of two: bounds of it are known
+        assert not (value.low == value.high).any()
         return [None] * n
     data = value.data if isinstance(value, Partial) else value
     data = np.broadcast_to(data, (n,))
