@@ -8,6 +8,7 @@ from xttir.analyses.verify import verify_trace
 from xttir.diagnostics import Fault, Policy
 from xttir.frontends.mlir import parse_module
 from xttir.interp.tracing import Launch, trace_module
+from xttir.interp.tracing.launch import Number
 
 HEAD = """
 #rows = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
@@ -44,7 +45,7 @@ tt.func public @k({parameters}) {{
 }}"""
 
 
-def faults(text: str, arguments: dict[int, int] | None = None) -> list[Fault]:
+def faults(text: str, arguments: dict[int, Number] | None = None) -> list[Fault]:
     """Those of every schedule that are not of the letter only."""
     found: list[Fault] = []
     for trace in trace_module(
@@ -61,7 +62,7 @@ def lines_of(text: str, *parts: str) -> set[int]:
     return {n for n, line in enumerate(text.split("\n"), 1) if any(p in line for p in parts)}
 
 
-def races(text: str, arguments: dict[int, int] | None = None) -> set[frozenset[int]]:
+def races(text: str, arguments: dict[int, Number] | None = None) -> set[frozenset[int]]:
     """Pairs of lines that race; nothing else may be at fault."""
     found = faults(text, arguments)
     assert {str(f.kind) for f in found} <= {"race"}, found

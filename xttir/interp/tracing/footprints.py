@@ -7,6 +7,7 @@ that are alike in all threads; they are found once for each pair and only moved 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -52,10 +53,10 @@ def footprint(
     from `view`, or to store it there, every thread the elements that it holds.
 
     `once`: of threads of a block that hold copies of an element only the first touches it. A tensor
-    without a layout may be held by anybody: then every thread touches all.
+    without a layout may be held by anybody: then a thread of every warp touches all.
     """
     if isinstance(ty.encoding, NoneAttr):
-        return whole(a, view, mode, proxy, may=may)
+        return _by_anybody(a, whole(a, view, mode, proxy, may=may))
     used(a, view)
     # Hashing a type costs more than all the rest: types of a module live as long as its trace.
     known = a.tracer.state.setdefault("footprints", {})
@@ -107,7 +108,7 @@ def along(a: Agent, ty: TensorType, view: View, axis: int, mode: Mode) -> Footpr
     """What each thread may touch where the elements that it holds are taken from, or put at, places
     along `axis` that are not known."""
     if isinstance(ty.encoding, NoneAttr):
-        return whole(a, view, mode, may=True)
+        return _by_anybody(a, whole(a, view, mode, may=True))
     used(a, view)
     memo = view.pattern.memo
     key = ("along", ty, view.ty.encoding, a.warps, a.blocks, axis)
@@ -124,6 +125,12 @@ def along(a: Agent, ty: TensorType, view: View, axis: int, mode: Mode) -> Footpr
         at = view.pattern.at.reshape(-1)[table]
         found = memo[key] = merged(at, _owner(a, view, table), view)
     return placed(a, view, found, mode, Proxy.GENERIC, True)
+
+
+def _by_anybody(a: Agent, f: Footprint) -> Footprint:
+    """What the first thread of every warp touches."""
+    first = np.arange(a.lanes.size) % 32 == 0
+    return replace(f, starts=np.where(first[:, None], f.starts, -1))
 
 
 def used(a: Agent, view: View) -> None:
