@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     IntegerAttr,
     ModuleOp,
+    NoneAttr,
     TensorType,
     UnrealizedConversionCastOp,
 )
@@ -53,7 +54,7 @@ def _through_cast(op: Operation, index: int, by: int) -> None:
 
 def rotated(ty: Attribute, by: int) -> Attribute:
     """The tensor type with the bases of its lanes and warps rotated; others as they are."""
-    if not isinstance(ty, TensorType):
+    if not isinstance(ty, TensorType) or isinstance(ty.encoding, NoneAttr):
         return ty
     layout = layout_of(ty)
     lanes, warps = layout.bases("lane"), layout.bases("warp")

@@ -53,10 +53,10 @@ def footprint(
     from `view`, or to store it there, every thread the elements that it holds.
 
     `once`: of threads of a block that hold copies of an element only the first touches it. A tensor
-    without a layout may be held by anybody: then a thread of every warp touches all.
+    without a layout may be held by anybody: then threads of every warp touch all.
     """
     if isinstance(ty.encoding, NoneAttr):
-        return _by_anybody(a, whole(a, view, mode, proxy, may=may))
+        return _by_anybody(a, whole(a, view, mode, proxy, may=may), 2 * a.warps if once else 1)
     used(a, view)
     # Hashing a type costs more than all the rest: types of a module live as long as its trace.
     known = a.tracer.state.setdefault("footprints", {})
@@ -127,9 +127,9 @@ def along(a: Agent, ty: TensorType, view: View, axis: int, mode: Mode) -> Footpr
     return placed(a, view, found, mode, Proxy.GENERIC, True)
 
 
-def _by_anybody(a: Agent, f: Footprint) -> Footprint:
-    """What the first thread of every warp touches."""
-    first = np.arange(a.lanes.size) % 32 == 0
+def _by_anybody(a: Agent, f: Footprint, halves: int = 1) -> Footprint:
+    """All, by the first thread of every `halves` half warps."""
+    first = np.arange(a.lanes.size) % (16 * halves) == 0
     return replace(f, starts=np.where(first[:, None], f.starts, -1))
 
 
