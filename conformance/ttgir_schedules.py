@@ -5,8 +5,9 @@
 
 FOLDER was filled by `conformance.ttgir_collect`. A module that the compiler made must be verified
 as it is, or its fault be real; without its barriers (`ttg.barrier`, `gpu.barrier`) it must be
-refuted unless it needs none. Each module is looked at in a fork with a time limit; what has a
-result is not done again, except with `--rerun`.
+refuted unless it needs none. Barriers in loops often matter from the second round on only: where
+the launch goes round once, larger integers are tried, too. Each module is looked at in a fork with
+a limit of CPU time; what has a result is not done again, except with `--rerun`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 import time
 import traceback
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,8 @@ from conformance.ttgir_modules import Kept, Store, smaller
 BARRIERS = ("ttg.barrier", "gpu.barrier")
 PROGRAMS = 64
 """Of a grid, at most."""
+MOST_RAISED = 12
+"""Launches with larger integers that are tried."""
 
 
 def main() -> int:
@@ -109,7 +113,7 @@ def look(store: Store, kept: Kept, seconds: float) -> results.Entry:
 def verified(store: Store, kept: Kept, strip: bool) -> dict[str, Any]:
     """The verdict on a module, with or without its barriers."""
     from xttir.analyses.modules import verify_module
-    from xttir.diagnostics import XttirError
+    from xttir.diagnostics import Verdict, XttirError
     from xttir.frontends.mlir import parse_module
 
     began = time.process_time()
@@ -126,8 +130,12 @@ def verified(store: Store, kept: Kept, strip: bool) -> dict[str, Any]:
             for op in barriers:
                 op.detach()
                 op.erase()
-        report = verify_module(module, launch_of(store, kept))
-        found = {
+        launch = launch_of(store, kept)
+        report = verify_module(module, launch)
+        if strip and report.verdict is Verdict.VERIFIED:
+            report, raised = with_more_rounds(module, launch, report)
+            found["raised"] = raised
+        found |= {
             "status": str(report.verdict),
             "faults": [
                 f"{f.policy}: {f.kind}: {f.message[:300]} at {', '.join(map(str, f.locations[:2]))}"
@@ -143,6 +151,24 @@ def verified(store: Store, kept: Kept, strip: bool) -> dict[str, Any]:
         place = "; ".join(f"{Path(f.filename).name}:{f.lineno}" for f in frames[-4:])
         found = {"status": "internal", "detail": f"{type(error).__name__}: {error} [{place}]"[:500]}
     return found | {"barriers": count, "seconds": round(time.process_time() - began, 2)}
+
+
+def with_more_rounds(module: Any, launch: Any, report: Any) -> tuple[Any, dict[int, int]]:
+    """The verdict at a launch with larger integers, if one of those tried is refuted, and which."""
+    from xttir.analyses.modules import verify_module
+    from xttir.diagnostics import Verdict, XttirError
+
+    integers = {n: v for n, v in launch.arguments.items() if type(v) is int and v > 0}
+    each = [{n: 4 * v} for n, v in integers.items()]
+    for raised in [{n: 4 * v for n, v in integers.items()}, *each][:MOST_RAISED]:
+        try:
+            other = replace(launch, arguments={**launch.arguments, **raised})
+            found = verify_module(module, other)
+        except XttirError:
+            continue
+        if found.verdict is Verdict.FAULT:
+            return found, raised
+    return report, {}
 
 
 def launch_of(store: Store, kept: Kept) -> Any:
