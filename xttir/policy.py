@@ -93,7 +93,8 @@ class CheckCounts:
     """How many times each check was done, and what was not done, in words.
 
     `not_done`: what could not be checked, so that the verdict is no more than `unknown`.
-    `left_out`: what was not run on purpose (benchmarks), which is only said.
+    `left_out`: what is not looked at on purpose (benchmarks, the order of the CTAs of a cluster),
+    which is only said.
     """
 
     done: dict[str, int] = field(default_factory=dict)

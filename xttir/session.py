@@ -123,6 +123,8 @@ class Session:
             self.counts.add(check, n)
         for reason, n in result.counts.not_done.items():
             self.counts.skip(reason, n)
+        for what, n in result.counts.left_out.items():
+            self.counts.leave_out(what, n)
         note = f"tuning configuration {record.config}" if record.config else ""
         for fault in result.faults:
             if note and fault.kind is not Kind.MISUSE:

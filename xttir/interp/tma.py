@@ -9,7 +9,6 @@ agent's bulk engine. A tensor map in memory is known by its address.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from xttir.dialects import tt, ttng
 from xttir.dialects.locations import location_of
 from xttir.interp import phases, shared
 from xttir.interp.affine import dense
+from xttir.interp.clusters import part_bytes, sharing
 from xttir.interp.descriptors import Descriptor, block_access
 from xttir.interp.im2col import Im2Col, pixels
 from xttir.interp.machine import Machine
@@ -32,9 +32,9 @@ from xttir.interp.predicates import for_programs, held, where_held
 from xttir.interp.taint import Tainted, observe_branch, report
 from xttir.interp.tensor_maps import find_map, keep_map
 from xttir.interp.tt_memory import shape_of_descriptor
-from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory
-from xttir.interp.ttng_sync import ctas_of, operand_slots
-from xttir.interp.types import numpy_dtype, shape_of
+from xttir.interp.ttg_memory import shape_of_memory
+from xttir.interp.ttng_sync import operand_slots
+from xttir.interp.types import numpy_dtype
 
 Slots = tuple[int, ...]
 
@@ -54,7 +54,7 @@ def _load_into(c: Compiler, op: Any, names: Sequence[str], fetch: Fetch, target:
         operands += found if isinstance(found, list) else [found]
     operands += [slots["result"], slots["barrier"]]
     shape = shape_of_memory(target)
-    size = prod(shape) * dtype_of_memory(target).itemsize // ctas_of(op)
+    size = part_bytes(target) * sharing(op, op.barrier.type)
 
     def run(m: Machine, frame: Frame) -> None:
         def issue(args: Sequence[Any]) -> None:
@@ -213,7 +213,7 @@ def build_shared_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> S
     assert isinstance(op, ttng.AsyncSharedStoreOp)
     slots = operand_slots(c, op)
     names = ("src", "dst", "mbarrier")
-    size = prod(shape_of(op.src.type)) * numpy_dtype(op.src.type).itemsize // ctas_of(op)
+    size = part_bytes(op.dst.type) * sharing(op, op.mbarrier.type)
 
     def run(m: Machine, frame: Frame) -> None:
         def put(args: Sequence[Any], barrier: MBarrier, at: Positions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xttir.interp import tensor_memory, tma, ttng_mma, ttng_sync
+from xttir.interp import launch_control, tensor_memory, tma, ttng_mma, ttng_sync
 from xttir.interp.plan import Implementations
 
 
@@ -12,3 +12,4 @@ def register(implementations: Implementations) -> None:
     tma.register(implementations)
     ttng_mma.register(implementations)
     tensor_memory.register(implementations)
+    launch_control.register(implementations)

@@ -18,6 +18,7 @@ from xttir.dialects import ttg, ttng
 from xttir.interp import phases, shared
 from xttir.interp.affine import dense
 from xttir.interp.attributes import integer
+from xttir.interp.clusters import commits, module_number
 from xttir.interp.dot import PRECISIONS
 from xttir.interp.dot_scaled import ELEMENT_TYPES, dot_scaled
 from xttir.interp.machine import Machine
@@ -25,6 +26,7 @@ from xttir.interp.mbarriers import select
 from xttir.interp.memdesc import TOKEN
 from xttir.interp.numerics import products
 from xttir.interp.order import TCGEN05, Groups, Stamp
+from xttir.interp.physical import in_tensor_memory
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.predicates import Held, held, where_held
 from xttir.interp.taint import Tainted
@@ -130,13 +132,15 @@ def build_warp_group_dot_wait(c: Compiler, op: Operation, ins: Slots, outs: Slot
     return run
 
 
-def _commit(m: Machine, op: Operation, engine: Groups, barrier: Any, predicate: Held) -> None:
+def _commit(
+    m: Machine, op: Operation, engine: Groups, barrier: Any, predicate: Held, arrivals: int
+) -> None:
     """The engine arrives at `barrier` once it has done all that it was given so far."""
     for one, at, _ in select(m.barriers, barrier, m.positions(), predicate):
         if phases.usable(m, op, one, at):
             snapshot = m.clock.publish(at)
             snapshot[engine.component] = engine.committed - 1
-            phases.update(m, op, one, 1, 0, snapshot, at)
+            phases.update(m, op, one, arrivals, 0, snapshot, at)
 
 
 def _multiply_into(
@@ -167,6 +171,8 @@ def build_mma(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     operands = [slots[name] for name in names]
     unsigned = not scaled and op.is_unsigned is not None
     precision = "tf32" if not scaled and numpy_dtype_is_f32(op.a) else "ieee"
+    read = [v.type for v in (op.a, op.b) if _is_shared(v)] if op.multicast is not None else []
+    arrivals = commits(op, read, op.two_ctas is not None)
     if scaled:
         types = [ELEMENT_TYPES[integer(t)] for t in (op.a_type, op.b_type)]
 
@@ -195,7 +201,7 @@ def build_mma(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         waits = op.is_async is None and not op.barriers
         _issued(m, engine, not waits)
         for barrier, given in zip(slots["barriers"], slots["barrier_preds"], strict=True):
-            _commit(m, op, engine, frame[barrier], held(m, op, frame[given]))
+            _commit(m, op, engine, frame[barrier], held(m, op, frame[given]), arrivals)
         for slot in outs:
             frame[slot] = TOKEN
 
@@ -215,12 +221,18 @@ def build_commit(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.tc_gen5_commit."""
     assert isinstance(op, ttng.TCGen5CommitOp)
     slots = operand_slots(c, op)
+    arrivals = commits(op, [v.type for v in op.descs], module_number(op, "ttng.two-ctas") != 0)
 
     def run(m: Machine, frame: Frame) -> None:
         predicate = held(m, op, None if slots["pred"] is None else frame[slots["pred"]])
-        _commit(m, op, m.clock.engine(TCGEN05), frame[slots["barrier"]], predicate)
+        _commit(m, op, m.clock.engine(TCGEN05), frame[slots["barrier"]], predicate, arrivals)
 
     return run
+
+
+def _is_shared(value: SSAValue) -> bool:
+    """Whether an operand lies in shared memory."""
+    return isinstance(value.type, ttg.MemDescType) and not in_tensor_memory(value.type)
 
 
 def register(implementations: Implementations) -> None:

@@ -1,8 +1,7 @@
 """`ttng` ops that order things: mbarriers, fences, clusters.
 
 An op acts for all programs of the batch at once; `mbarriers.select` says which barrier it means for
-which of them. A program is one CTA here: the barriers of a program of several are not supported,
-nor is cluster launch control.
+which of them. For programs of several CTAs see `interp.clusters`.
 """
 
 from __future__ import annotations
@@ -18,6 +17,7 @@ from xttir.dialects.locations import location_of
 from xttir.interp import phases
 from xttir.interp.affine import dense
 from xttir.interp.agents import wait_until
+from xttir.interp.clusters import ctas_of, left_out, sharing
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import Selected, select
 from xttir.interp.order import Epoch
@@ -44,23 +44,14 @@ def operand_slots(c: Compiler, op: Operation) -> dict[str, Any]:
     return found
 
 
-def ctas_of(op: Operation) -> int:
-    """CTAs of a program: each copies its part, and counts the bytes of that at its own barrier."""
-    parent = op.parent_op()
-    while parent is not None and "ttg.num-ctas" not in parent.attributes:
-        parent = parent.parent_op()
-    return 1 if parent is None else parent.attributes["ttg.num-ctas"].value.data  # pyright: ignore
-
-
 def build_init(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.init_barrier."""
     assert isinstance(op, ttng.InitBarrierOp)
-    count = op.count.value.data
     ctas = ctas_of(op)
+    count = op.count.value.data * sharing(op, op.alloc.type)
 
     def run(m: Machine, frame: Frame) -> None:
-        if ctas > 1:
-            raise Unsupported(f"mbarriers of a program of {ctas} CTAs", location_of(op))
+        left_out(m, ctas)
         for barrier, at, _ in select(m.barriers, frame[ins[0]], m.positions()):
             if not barrier.init(count, m.clock.now(), at):
                 phases.report_live(m, op, barrier)
@@ -89,12 +80,13 @@ def arrive(m: Machine, op: Operation, chosen: Selected, count: int, expect: int 
 def build_expect(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.barrier_expect: announces bytes, and arrives once."""
     assert isinstance(op, ttng.BarrierExpectOp)
-    size = op.size.value.data
+    times = 1 if op.from_cta is not None else sharing(op, op.alloc.type)
+    size = op.size.value.data * times
     slots = operand_slots(c, op)
 
     def run(m: Machine, frame: Frame) -> None:
         holds = held(m, op, frame[slots["pred"]])
-        arrive(m, op, select(m.barriers, frame[slots["alloc"]], m.positions(), holds), 1, size)
+        arrive(m, op, select(m.barriers, frame[slots["alloc"]], m.positions(), holds), times, size)
 
     return run
 
@@ -103,6 +95,10 @@ def build_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.arrive_barrier."""
     assert isinstance(op, ttng.ArriveBarrierOp)
     count = op.count.value.data
+    if op.multicast_cta is not None and op.multicast_cta.value.data:
+        count <<= op.multicast_cta.value.data.bit_count()
+    elif op.from_cta is None:
+        count *= sharing(op, op.alloc.type)
     slots = operand_slots(c, op)
 
     def run(m: Machine, frame: Frame) -> None:
@@ -150,6 +146,7 @@ def build_copy_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> St
     unless `noIncrement`, the phase waits for that many arrivals more."""
     assert isinstance(op, ttng.AsyncCopyMbarrierArriveOp)
     arrivals = 32 * warps_of(op) if op.no_increment is not None else 0
+    arrivals *= sharing(op, op.barrier.type)
 
     def run(m: Machine, frame: Frame) -> None:
         positions = m.positions()

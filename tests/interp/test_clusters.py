@@ -1,0 +1,113 @@
+# ruff: noqa: E501
+"""Programs of several CTAs: arrivals and bytes at their barriers, and launch control."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.interp.launching import kinds, run
+from tests.interp.test_ttng_tma import FOOT, HEAD, RIGHT, descriptor
+from xttir.dialects.context import make_context
+from xttir.dialects.syntax.parser import TTParser
+from xttir.frontends.mlir import parse_module
+from xttir.interp.clusters import ORDER, commits, part_bytes
+
+SPLIT, SAME = "[[1, 0]]", "[[0, 0]]"
+
+
+def two_ctas(text: str, tile: str, barriers: int) -> str:
+    """A module of one CTA as one of two: tiles spread by the bases `tile`, with a barrier for each
+    CTA or one for both."""
+    bar = "[[1]]" if barriers == 2 else "[[0]]"
+    text = text.replace('"ttg.num-ctas" = 1', '"ttg.num-ctas" = 2')
+    text = text.replace("order = [1, 0]}", f"order = [1, 0], CGALayout = {tile}}}")
+    text = text.replace("elementBitWidth = 32}", f"elementBitWidth = 32, CGALayout = {tile}}}")
+    text = text.replace("order = [0]}", f"order = [0], CGALayout = {bar}}}")
+    return text.replace("<1xi64", f"<{barriers}xi64")
+
+
+@pytest.mark.parametrize("tile", [SPLIT, SAME])
+@pytest.mark.parametrize("barriers", [2, 1])
+@pytest.mark.parametrize("right", [True, False])
+def test_each_cta_waits_for_its_part(tile: str, barriers: int, right: bool) -> None:
+    part = 1024 if tile == SPLIT else 2048
+    size = part if right else 3072 - part
+    a = np.arange(40 * 36, dtype=np.float32).reshape(40, 36)
+    b = np.full_like(a, -1)
+    text = HEAD + "".join(RIGHT).replace(", 2048,", f", {size},") + FOOT
+    text = two_ctas(text, tile, barriers)
+    result = run(text, (3,), {"a": descriptor("a", a), "b": descriptor("b", b)})
+    assert kinds(result) == ([] if right else ["deadlock"])
+    assert result.counts.left_out[ORDER] == 1
+    if right:
+        assert (b[:, 8:] == 2 * a[:, 8:]).all()
+
+
+def memory(bases: str) -> str:
+    shared = f"#ttg.nvmma_shared<{{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16, CGALayout = {bases}}}>"
+    return f"!ttg.memdesc<256x128xf16, {shared}, #ttg.shared_memory, mutable>"
+
+
+def type_of(text: str):
+    return TTParser(make_context(), text).parse_type()
+
+
+@pytest.mark.parametrize(
+    ("bases", "two", "wanted"),
+    [
+        ([], False, 1),
+        # Rows of a and columns of b over two CTAs each: who shares a row or a column of four.
+        (["[[1, 0], [0, 0]]", "[[0, 0], [0, 1]]"], False, 3),
+        (["[[1, 0], [0, 0]]", "[[0, 0], [0, 1]]"], True, 2),
+        (["[[1, 0], [2, 0]]", "[[0, 0], [0, 0]]"], False, 4),
+        (["[[1, 0], [2, 0]]"], False, 1),
+    ],
+)
+def test_ctas_that_arrive_at_a_barrier(bases: list[str], two: bool, wanted: int) -> None:
+    module = parse_module('module attributes {"ttg.num-ctas" = 4 : i32} {}')
+    assert commits(module, [type_of(memory(b)) for b in bases], two) == wanted
+
+
+def test_bytes_of_a_part() -> None:
+    assert part_bytes(type_of(memory("[[1, 0], [0, 0]]"))) == 256 * 128 * 2 // 2
+    assert part_bytes(type_of(memory("[[1, 0], [2, 0]]"))) == 256 * 128 * 2 // 4
+
+
+CONTROL = """
+#bar = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:100", "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @k(%o: !tt.ptr<i32>) {
+    %c0 = arith.constant 0 : i32
+    %true = arith.constant true
+    %pid = tt.get_program_id x : i32
+    %p = tt.addptr %o, %pid : !tt.ptr<i32>, i32
+    %f = ttg.local_alloc : () -> !ttg.memdesc<1xi64, #bar, #smem, mutable>
+    %r = ttg.local_alloc : () -> !ttg.memdesc<2xi64, #bar, #smem, mutable>
+    ttng.init_barrier %f, 1 : !ttg.memdesc<1xi64, #bar, #smem, mutable>
+    ttng.clc_try_cancel %r, %f : !ttg.memdesc<2xi64, #bar, #smem, mutable>, !ttg.memdesc<1xi64, #bar, #smem, mutable>
+    ttng.barrier_expect %f, 16, %true : !ttg.memdesc<1xi64, #bar, #smem, mutable>
+WAIT
+    %a = ttng.clc_load_result %r : !ttg.memdesc<2xi64, #bar, #smem, mutable> -> i128
+    %more = ttng.clc_is_canceled %a : i128 -> i1
+    %next = ttng.clc_get_program_id %a, x : i128 -> i32
+    %v = arith.select %more, %next, %pid : i32
+    tt.store %p, VALUE : !tt.ptr<i32>
+    tt.return
+  }
+}
+"""
+WAIT = "    ttng.wait_barrier %f, %c0 : !ttg.memdesc<1xi64, #bar, #smem, mutable>"
+
+
+@pytest.mark.parametrize("value", ["%v", "%next"])
+@pytest.mark.parametrize("waits", [True, False])
+def test_launch_control_hands_nothing_over(value: str, waits: bool) -> None:
+    o = np.full(3, -1, np.int32)
+    text = CONTROL.replace("WAIT", WAIT if waits else "").replace("VALUE", value)
+    result = run(text, (3,), {"o": o})
+    wanted = [] if waits else ["race"]
+    assert kinds(result) == sorted(wanted + (["undefined"] if value == "%next" else []))
+    if value == "%v":
+        assert o.tolist() == [0, 1, 2]
