@@ -20,4 +20,5 @@ from xttir.interp.ptx import (  # noqa: F401
     tensor_maps,
     warp,
     wgmma,
+    wmma,
 )

@@ -96,13 +96,14 @@ def shape_of(ins: Ins) -> tuple[int, int, int]:
 @meaning("mma")
 def mma(step: Step) -> None:
     ins = step.ins
-    p: _Product = ins.cache.get("mma") or ins.cache.setdefault("mma", _decode(step))
     if step.tracing:
-        # The operands are looked at all the same: they may be registers still in flight.
-        for operand in ins.src[:3]:
+        # The operands are looked at all the same: they may be registers still in flight. Sparse and
+        # block-scaled forms have more of them.
+        for operand in ins.src:
             step.get(operand)
         step.put(ins.dst[0], UNKNOWN)
         return
+    p: _Product = ins.cache.get("mma") or ins.cache.setdefault("mma", _decode(step))
     try:
         group = units(step, 32)
     except Skip:
