@@ -53,6 +53,9 @@ _NO_FENCE = "no proxy fence, which another pass inserts"
 OWN_FAULTS = {
     "convert_layout_trivial_then_tma_multicast_cluster_barrier": _NO_FENCE,
     "tma_load": _NO_FENCE,
+    "membar_alias_through_warp_specialize": "both partitions write one buffer, in no order",
+    "warp_dot_multi_read": "copies overwrite the operands of a product in flight (pendings = 1), "
+    "and the program ends without waiting for it",
     "async_copy_global_to_local": "the copy is never waited for",
     "tmem_copy_after_alloc": f"{_NO_FENCE}, and nothing waits for the copy to tensor memory",
     "cluster_clc_with_per_cta_barrier": "the program ends without waiting for the request",
