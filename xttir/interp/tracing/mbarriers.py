@@ -63,10 +63,10 @@ class Barrier:
             block = self.holder[block - first] + np.int32(first)
         return np.full((lanes.size, 1), self.offset, np.int64), block[:, None]
 
-    def index(self, a: Agent, op: Operation) -> np.ndarray:
-        """int64: where `MBarriers` keeps the words."""
+    def index(self, a: Agent, ranks: np.ndarray | None = None) -> np.ndarray:
+        """int64: where `MBarriers` keeps the words in the blocks of some ranks (of all holders)."""
         m = a.tracer.mbarriers
-        return m.place(np.full(self.holders.size, self.offset), self.holders, faults(a, op))
+        return (self.holders if ranks is None else ranks) * m.capacity + m.slot_of[self.offset >> 3]
 
 
 def barrier_of(a: Agent, op: Operation, value: Any) -> Barrier:
@@ -81,8 +81,14 @@ def barrier_of(a: Agent, op: Operation, value: Any) -> Barrier:
             raise Unsupported("a descriptor of several barriers", location_of(op))
         ranks = np.arange(a.blocks, dtype=np.int32)
         holder = ranks & ~np.int32(copies(view.ty)) if a.blocks > 1 else ranks
-        found = known[key] = Barrier(int(at[0]) + view.shift, holder, np.unique(holder))
+        found = known[key] = made(a, op, int(at[0]) + view.shift, holder)
     return found
+
+
+def made(a: Agent, op: Operation, offset: int, holder: np.ndarray) -> Barrier:
+    """The barrier at an offset (see `Barrier`)."""
+    a.tracer.mbarriers.place(np.full(1, offset), np.zeros(1, np.int64), faults(a, op))
+    return Barrier(offset, holder, np.unique(holder))
 
 
 def faults(a: Agent, op: Operation) -> Callable[..., None]:
@@ -94,35 +100,30 @@ def faults(a: Agent, op: Operation) -> Callable[..., None]:
     return fault
 
 
-def live(a: Agent, op: Operation, b: Barrier) -> np.ndarray:
-    """Wait until the words of `b` are initialised: in this schedule that comes before their use.
-    int64: where `MBarriers` keeps them."""
+def live(a: Agent, op: Operation, b: Barrier) -> None:
+    """Wait until the words of `b` are initialised: in this schedule that comes before their use."""
     m = a.tracer.mbarriers
-    if not m.live[b.index(a, op)].all():
+    if not m.live[b.index(a)].all():
         a.wait_until(
             op,
-            lambda: bool(m.live[b.index(a, op)].all()),
+            lambda: bool(m.live[b.index(a)].all()),
             lambda: "an mbarrier that is not initialised",
         )
-    return b.index(a, op)
 
 
 def update(
     a: Agent,
     op: Operation,
-    address: np.ndarray,
+    b: Barrier,
     cta: np.ndarray,
     arrivals: np.ndarray | int,
     expect: np.ndarray | int,
 ) -> None:
-    """Announce `expect` bytes (negative: they are there) and arrive, at words (address, block) of
-    any shape; negative addresses are none. Counts are one number or an array of that shape."""
-    m = a.tracer.mbarriers
-    address, cta = np.broadcast_arrays(address, cta)
-    good = address >= 0
-    index = m.place(address[good], cta[good] - a.tracer.first_block, faults(a, op))
+    """Announce `expect` bytes (negative: they are there) and arrive, at the words of `b` in the
+    blocks `cta`, an array of any shape. Counts are one number or an array of that shape."""
+    index = b.index(a, (cta - a.tracer.first_block).reshape(-1))
     if isinstance(arrivals, np.ndarray):
-        arrivals = np.broadcast_to(arrivals, good.shape)[good]
+        arrivals = np.broadcast_to(arrivals, cta.shape).reshape(-1)
     if isinstance(expect, np.ndarray):
-        expect = np.broadcast_to(expect, good.shape)[good]
-    m.update(index, arrivals, expect, faults(a, op))
+        expect = np.broadcast_to(expect, cta.shape).reshape(-1)
+    a.tracer.mbarriers.update(index, arrivals, expect, faults(a, op))

@@ -26,10 +26,10 @@ from xttir.interp.tracing.handlers import events
 from xttir.interp.tracing.mbarriers import (
     ONE,
     ZERO,
-    Barrier,
     barrier_of,
     known_view,
     live,
+    made,
     update,
 )
 from xttir.interp.tracing.ttng_sync import wait_for
@@ -85,12 +85,12 @@ def _by_mbarriers(a: Agent, op: Operation, offset: int, sem: Sem) -> None:
     a.emit(ev.Access(ins, a.lanes, (kernel.word(a, counter, Mode.READ),)))
     a.meet(op)
     ranks = np.arange(a.blocks, dtype=np.int32)
-    barrier = Barrier(offset + kernel.SLOT * (used & 1), ranks, ranks)
+    barrier = made(a, op, offset + kernel.SLOT * (used & 1), ranks)
     peers = np.arange(1, a.blocks)
     lanes = a.threads_of(peers - 1)
     cta = (ranks[:, None] ^ peers[None, :]).reshape(-1, 1) + t.first_block
     address = np.full(cta.shape, barrier.offset, np.int64)
-    update(a, op, address, cta, 1, 0)
+    update(a, op, barrier, cta, 1, 0)
     a.emit(ev.Arrive(ins, lanes, address, cta.astype(np.int32), ONE, ZERO, sem, Scope.CLUSTER))
     wait_for(a, op, barrier, used >> 1 & 1, Scope.CLUSTER)
     a.emit(ev.Access(ins, a.leader(), (kernel.word(a, counter, Mode.WRITE),)))
@@ -121,7 +121,7 @@ def try_cancel(a: Agent, op: ttng.CLCTryCancelOp, result: Any, mbarrier: Any) ->
     address = np.full(cta.shape, barrier.offset, np.int64)
     place = Footprint(Space.SHARED, Mode.WRITE, where, 16, Proxy.ASYNC, cta)
     done = ev.ByBytes(address, cta, np.full((1, 1), 16))
-    update(a, op, address, cta, 0, -16)
+    update(a, op, barrier, cta, 0, -16)
     a.emit(ev.AsyncOp(a.ins(op), lane, "clc", 1, (place,), done))
 
 

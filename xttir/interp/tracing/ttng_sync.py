@@ -32,7 +32,7 @@ def init_barrier(a: Agent, op: ttng.InitBarrierOp, alloc: Any) -> None:
     b = barrier_of(a, op, alloc)
     lanes = b.held(a, a.leader())
     count = np.full(1, op.count.value.data * b.sharers, np.int64)
-    a.tracer.mbarriers.init(b.index(a, op), count, faults(a, op))
+    a.tracer.mbarriers.init(b.index(a), count, faults(a, op))
     a.emit(ev.BarrierInit(a.ins(op), lanes, _addresses(b, lanes), count))
 
 
@@ -40,7 +40,7 @@ def init_barrier(a: Agent, op: ttng.InitBarrierOp, alloc: Any) -> None:
 def inval_barrier(a: Agent, op: ttng.InvalBarrierOp, alloc: Any) -> None:
     b = barrier_of(a, op, alloc)
     lanes = b.held(a, a.leader())
-    a.tracer.mbarriers.inval(b.index(a, op), faults(a, op))
+    a.tracer.mbarriers.inval(b.index(a), faults(a, op))
     a.emit(ev.BarrierInval(a.ins(op), lanes, _addresses(b, lanes)))
 
 
@@ -81,7 +81,7 @@ def _arrive(
     else:
         lanes, cta = _for_others(a, op.from_cta.value.data)
         address = np.full(cta.shape, b.offset, np.int64)
-    update(a, op, address, cta, count, expect)
+    update(a, op, b, cta, count, expect)
     a.emit(ev.Arrive(a.ins(op), lanes, address, cta, count, expect))
 
 
@@ -114,16 +114,16 @@ def wait_barrier(a: Agent, op: ttng.WaitBarrierOp, *_: Any) -> None:
 def wait_for(a: Agent, op: Operation, b: Barrier, parity: int, scope: Scope) -> None:
     """Every thread of the blocks that hold the word waits for a phase of a parity."""
     m = a.tracer.mbarriers
-    index = live(a, op, b)
-    if (m.phase[index] & 1 == parity).any():
+    live(a, op, b)
+    if (m.phase[b.index(a)] & 1 == parity).any():
 
         def passed() -> np.ndarray:
-            return m.phase[b.index(a, op)] & 1 != parity
+            return m.phase[b.index(a)] & 1 != parity
 
         a.wait_until(
             op,
             lambda: bool(passed().all()),
-            lambda: _awaited(op, b, m.phase[b.index(a, op)], m.pending[b.index(a, op)], passed()),
+            lambda: _awaited(op, b, m.phase[b.index(a)], m.pending[b.index(a)], passed()),
         )
     lanes = b.held(a, a.lanes)
     known = a.tracer.state.setdefault("waits", {})
@@ -163,10 +163,9 @@ def async_copy_mbarrier_arrive(a: Agent, op: ttng.AsyncCopyMbarrierArriveOp, bar
     cta = a.block_of(lanes)[:, None]
     noinc = op.no_increment is not None
     if not noinc:
-        m = a.tracer.mbarriers
-        index = m.place(address[:, 0], cta[:, 0] - a.tracer.first_block, faults(a, op))
-        m.add_pending(index)
-    update(a, op, address, cta, 1, 0)
+        index = b.index(a, cta[:, 0] - a.tracer.first_block)
+        a.tracer.mbarriers.add_pending(index)
+    update(a, op, b, cta, 1, 0)
     a.emit(ev.Arrive(a.ins(op), lanes, address, cta, ONE, ZERO, by="cp.async", noinc=noinc))
 
 

@@ -194,7 +194,7 @@ def _commit(
     live(a, op, b)
     cta = _signalled(a, lanes, operands, group)
     address = np.full(cta.shape, b.offset, np.int64)
-    update(a, op, address, cta, 1, 0)
+    update(a, op, b, cta, 1, 0)
     a.emit(
         ev.Arrive(
             a.ins(op),

@@ -170,7 +170,7 @@ def _load(
         sender = a.block_of(lanes) - a.tracer.first_block
         signalled = targets & ~1 | barrier.holder[sender][:, None] & 1
     cta = (signalled + a.tracer.first_block).astype(np.int32)
-    update(a, op, address, cta, 0, -size)
+    update(a, op, barrier, cta, 0, -size)
     done = ev.ByBytes(address, cta, np.full((1, 1), size))
     a.emit(ev.AsyncOp(a.ins(op), lanes, BULK, 1, (write,), done))
 
@@ -295,7 +295,7 @@ def async_shared_store(a: Agent, op: ttng.AsyncSharedStoreOp, *_: Any) -> None:
         count = mine.sum(axis=1)[some][:, None].astype(np.int64) * place.size
         address = np.full(cta.shape, barrier.offset, np.int64)
         holder = barrier.holder[cta - a.tracer.first_block] + np.int32(a.tracer.first_block)
-        update(a, op, address, holder, 0, -count)
+        update(a, op, barrier, holder, 0, -count)
         done = ev.ByBytes(address, holder, count)
         a.emit(ev.AsyncOp(a.ins(op), lanes, "st.async", 1, (part,), done))
 

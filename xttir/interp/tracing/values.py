@@ -123,15 +123,15 @@ class View:
 
     def index(self, number: int, ty: MemDescType) -> View:
         """Buffer `number` along the first axis."""
-        at = self.pattern.at
-        first = self.pattern.derived(("first",), lambda a: a[0])
-        stride = int((at[1] - at[0]).reshape(-1)[0]) if at.shape[0] > 1 else 0
         memo = self.pattern.memo
-        if "uniform" not in memo:
-            steps = np.diff(at.reshape(at.shape[0], -1), axis=0)
-            memo["uniform"] = bool((steps == stride).all())
-        if memo["uniform"]:
-            return replace(self, ty=ty, pattern=first, shift=self.shift + stride * number)
+        if "steps" not in memo:
+            at = self.pattern.at
+            steps = np.unique(np.diff(at.reshape(at.shape[0], -1), axis=0))
+            memo["steps"] = steps.tolist() or [0]
+        if len(memo["steps"]) == 1:
+            first = self.pattern.derived(("first",), lambda a: a[0])
+            shift = self.shift + memo["steps"][0] * number
+            return replace(self, ty=ty, pattern=first, shift=shift)
         one = self.pattern.derived(("index", number), lambda a: a[number])
         return replace(self, ty=ty, pattern=one)
 
