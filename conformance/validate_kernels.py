@@ -146,7 +146,7 @@ def serve(plan: Plan, tables: list[str], wanted: str) -> None:
             before = set(compare.TABLE)
             importlib.import_module(f"conformance.{table}")
             names = [op for op in compare.TABLE if op not in before]
-            todo |= {f"{table}/{op}": _operation(compare.TABLE[op]) for op in names}
+            todo |= {op: _operation(compare.TABLE[op]) for op in names}
         if any(t.startswith("fla") for t in tables):
             importlib.import_module("fla.ops")
         # All that a fork needs, so that none imports it again, perhaps from files that changed.

@@ -72,10 +72,11 @@ def effects_of(module: ModuleOp, kernel: tt.FuncOp) -> Effects:
     arithmetic = 0
     agents = prints = False
     for op in module.walk():
-        agents |= isinstance(op, ttng.WaitBarrierOp | ttg.WarpSpecializeOp)
-        prints |= isinstance(op, tt.PrintOp)
+        kind = type(op)
+        agents |= kind is ttng.WaitBarrierOp or kind is ttg.WarpSpecializeOp
+        prints |= kind is tt.PrintOp
         for result in op.results:
-            if isinstance(result.type, TensorType):
+            if type(result.type) is TensorType:
                 tile = max(tile, prod(shape_of(result.type)))
                 arithmetic += op.name.startswith(("arith.", "math.")) and is_float_type(result.type)
     targets = _places(classes, sites, written=True)
@@ -228,9 +229,12 @@ def _next_blocks(block: Block) -> list[Block]:
 
 def _is_pointer(value: SSAValue) -> bool:
     ty = value.type
-    return isinstance(element_type(ty), tt.PointerType) or isinstance(
-        ty, tt.TensorDescType | ttng.TensorDescIm2ColType
-    )
+    return type(ty.element_type if type(ty) is TensorType else ty) in _POINTERS
+
+
+# Asked for every value of a module: exact types are compared, since `isinstance` goes through the
+# abstract base classes of attributes and ops.
+_POINTERS = frozenset((tt.PointerType, tt.TensorDescType, ttng.TensorDescIm2ColType))
 
 
 class _Classes:
@@ -270,14 +274,15 @@ def _connect(classes: _Classes, module: ModuleOp, op: Operation) -> None:
     """Join the classes of values among which `op` passes pointers."""
     for block, values in zip(op.successors, _successor_operands(op), strict=False):
         _join_pairs(classes, block.args, values)
-    if isinstance(op, tt.CallOp):
-        _connect_call(classes, module, op)
-    elif isinstance(op, ttng.TensormapCreateOp):
-        classes.join([op.desc_ptr, op.global_address])
-    elif isinstance(op, ttg.GlobalScratchAllocOp):
+    kind = type(op)
+    if kind is tt.CallOp:
+        _connect_call(classes, module, op)  # pyright: ignore[reportArgumentType]
+    elif kind is ttng.TensormapCreateOp:
+        classes.join([op.desc_ptr, op.global_address])  # pyright: ignore[reportAttributeAccessIssue]
+    elif kind is ttg.GlobalScratchAllocOp:
         # Memory of its own: it holds tensor maps, whose pointers join its class.
         return
-    elif op.regions and not isinstance(op, ModuleOp | tt.FuncOp):
+    elif op.regions and kind is not ModuleOp and kind is not tt.FuncOp:
         _join_carried(classes, op, _carried(op))
     else:
         results = [r for r in op.results if _is_pointer(r)]
