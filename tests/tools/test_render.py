@@ -7,8 +7,10 @@ import pytest
 from tests.tools.faults import kernel_file, out_of_bounds, race, strict
 from xttir.diagnostics import Fault, Kind, Location
 from xttir.policy import CheckCounts, RunPolicy
-from xttir.tools import render
+from xttir.tools import render, render_static, render_validate
 from xttir.tools.report import Problem, Report
+from xttir.tools.static_report import StaticReport
+from xttir.tools.validate_report import ValidateReport
 
 
 @pytest.fixture
@@ -163,6 +165,28 @@ def test_a_run_without_launches_is_not_passed_off_as_checked():
     assert summary(Report()) == (
         "No kernel was launched: no fault.\nChecked: nothing.\nNot checked: nothing.\n"
     )
+
+
+@pytest.mark.parametrize("kind", [Report, StaticReport, ValidateReport])
+def test_a_launch_that_failed_is_not_one_that_was_never_made(kind: type[Report]):
+    plain = kind()
+    lines = {
+        Report: render.summary_lines,
+        StaticReport: render_static.summary_lines,
+        ValidateReport: render_validate.summary_lines,
+    }[kind]
+    assert "No kernel was launched" in render.to_plain(lines(plain))  # pyright: ignore
+    for failed in (kind(internal=[Problem("it broke")]), kind(unsupported=[Problem("op x")])):
+        shown = render.to_plain(lines(failed))  # pyright: ignore
+        assert "No kernel was launched" not in shown
+        assert "No launch was finished" in shown
+
+
+def test_what_is_unsupported_many_times_is_told_once():
+    shown = summary(
+        Report(launches=1, unsupported=[Problem("op tt.future"), Problem("op tt.future")])
+    )
+    assert "Not checked: op tt.future (unsupported, 2 times).\n" in shown
 
 
 def test_unsupported_shows_the_place(file: str):

@@ -279,17 +279,17 @@ def summary_lines(report: Report) -> Iterator[Line]:
     groups = grouped(report.faults)
     warnings = sum(g.first.policy is Policy.STRICT and not report.policy.strict for g in groups)
     faults = len(groups) - warnings
-    verdict: Line = [(ERROR if faults else OK, _count(faults, "fault") if faults else "no fault")]
+    verdict: Line = [(ERROR if faults else OK, counted(faults, "fault") if faults else "no fault")]
     if warnings:
-        verdict += [("", ", "), (WARNING, _count(warnings, "warning"))]
+        verdict += [("", ", "), (WARNING, counted(warnings, "warning"))]
     if report.tests:
         tests = ", ".join(f"{n} {outcome}" for outcome, n in report.tests.items() if n)
-        yield [("", f"{_count(sum(report.tests.values()), 'test')}: {tests}.")]
+        yield [("", f"{counted(sum(report.tests.values()), 'test')}: {tests}.")]
     if report.launches:
-        ran = f"{_count(report.programs, 'program')} of {_count(report.launches, 'launch')}"
+        ran = f"{counted(report.programs, 'program')} of {counted(report.launches, 'launch')}"
         yield [("", f"{ran} checked in {report.seconds:.2f} s: "), *verdict, ("", ".")]
     else:
-        yield [(WARNING, "No kernel was launched"), ("", ": "), *verdict, ("", ".")]
+        yield [*nothing_ran(report), ("", ": "), *verdict, ("", ".")]
     done = [f"{check} ({n:,})" for check in CHECKS if (n := report.counts.done.get(check, 0))]
     done += [f"{c} ({n:,})" for c, n in report.counts.done.items() if c not in CHECKS]
     yield [("", f"Checked: {', '.join(done) if done else 'nothing'}.")]
@@ -298,6 +298,32 @@ def summary_lines(report: Report) -> Iterator[Line]:
         yield [(WARNING, f"Verdict: {report.verdict}"), ("", ", since not all could be checked.")]
     if report.script_exit:
         yield [("", f"The script ended itself with status {report.script_exit}.")]
+
+
+def nothing_ran(report: Report) -> Line:
+    """The beginning of a line that says why there is nothing to tell of any launch."""
+    failed = report.internal or report.unsupported or report.interrupted
+    failed = failed or report.input_error or report.script_error
+    return [(WARNING, "No launch was finished" if failed else "No kernel was launched")]
+
+
+def closing_lines(report: Report, assumed: Iterable[str]) -> Iterator[Line]:
+    """What a verdict rests on and what was not looked at, before the verdict itself."""
+    assumed = list(assumed)
+    if assumed:
+        yield [("", "Assumed:")]
+        yield from ([("", f"  - {text}")] for text in assumed)
+    left = not_checked_text(report)
+    if left != "nothing":
+        yield [("", f"Not checked: {left}.")]
+
+
+def verdict_line(report: Report, end: str = "") -> Line:
+    """ "Verdict: fault", and `end`."""
+    verdict = report.verdict
+    style = OK if verdict is Verdict.VERIFIED else WARNING
+    style = ERROR if verdict in (Verdict.FAULT, Verdict.ERROR) else style
+    return [("", "Verdict: "), (style, str(verdict)), ("", f"{end}.")]
 
 
 def not_checked_text(report: Report) -> str:
@@ -311,6 +337,7 @@ def not_checked_text(report: Report) -> str:
     return "; ".join(parts) if parts else "nothing"
 
 
-def _count(n: int, noun: str) -> str:
+def counted(n: int, noun: str) -> str:
+    """ "1 fault", "1,000 launches"."""
     plural = noun if n == 1 else noun + ("es" if noun.endswith("ch") else "s")
     return f"{n:,} {plural}"

@@ -65,7 +65,7 @@ def _brief_lines(folds: list[list[Group]]) -> Iterator[Line]:
     """What only the letter of the rules forbids, a line each: it shows nowhere in practice."""
     for group, *others in folds[:MAX_FOLDS]:
         fault = group.first
-        more = f" and {_count(len(others), 'more place')}" if others else ""
+        more = f" and {render.counted(len(others), 'more place')}" if others else ""
         sides = " and ".join(_sides(fault)) or fault.kernel
         yield [(WARNING, f"warning[{fault.kind}]"), ("", f": {fault.message} ({sides}{more})")]
     if folds[MAX_FOLDS:]:
@@ -99,30 +99,25 @@ def summary_lines(report: StaticReport) -> Iterator[Line]:
     if len(report.outcomes) > MAX_OUTCOMES:
         yield [("", f"... and {len(report.outcomes) - MAX_OUTCOMES} more")]
     if not report.outcomes and not report.faults:
-        yield [(WARNING, "No kernel was launched"), ("", ": nothing was verified.")]
+        yield [*render.nothing_ran(report), ("", ": nothing was verified.")]
     found: Line = [_found(report.faults, report.policy.strict)]
     strict = [f for f in report.faults if f.policy is Policy.STRICT and not report.policy.strict]
     if strict:
         found += [("", ", "), (WARNING, _places(strict, "warning"))]
-    text = f"{_count(len(report.outcomes), 'launch')} in {report.seconds:.2f} s: "
+    text = f"{render.counted(len(report.outcomes), 'launch')} in {report.seconds:.2f} s: "
     yield [("", text), *found, ("", ".")]
-    if report.assumed:
-        yield [("", "Assumed:")]
-        yield from ([("", f"  - {text}")] for text in report.assumed)
-    left = render.not_checked_text(report)
-    if left != "nothing":
-        yield [("", f"Not checked: {left}.")]
+    yield from render.closing_lines(report, report.assumed)
     if report.command == "run" and report.verdict is Verdict.VERIFIED:
         yield [("", "Result: "), (OK, "right"), ("", " in this schedule.")]
     else:
-        yield [("", "Verdict: "), (_style(report.verdict), str(report.verdict)), ("", ".")]
+        yield render.verdict_line(report)
 
 
 def _outcome_lines(outcome: Outcome, command: str) -> Iterator[Line]:
     number = f"launch {outcome.index}: " if outcome.index else ""
     style, word = (OK, _NO_SIZE if outcome.every_size else _FINISHED[command])
     if outcome.faults:
-        style, word = ERROR, _count(outcome.faults, "finding")
+        style, word = ERROR, render.counted(outcome.faults, "finding")
     elif outcome.warnings:
         word += " in practice"
     elif not outcome.finished:
@@ -149,15 +144,6 @@ def _places(faults: list[Fault], noun: str) -> str:
     """ "2 faults in 7 places" """
     folds = folded(faults)
     places = sum(map(len, folds))
-    return _count(len(folds), noun) + (f" in {places} places" if places > len(folds) else "")
-
-
-def _style(verdict: Verdict) -> str:
-    if verdict is Verdict.VERIFIED:
-        return OK
-    return ERROR if verdict in (Verdict.FAULT, Verdict.ERROR) else WARNING
-
-
-def _count(n: int, noun: str) -> str:
-    plural = noun if n == 1 else noun + ("es" if noun.endswith("ch") else "s")
-    return f"{n:,} {plural}"
+    return render.counted(len(folds), noun) + (
+        f" in {places} places" if places > len(folds) else ""
+    )

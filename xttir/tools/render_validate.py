@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from xttir.diagnostics import Verdict
 from xttir.refine.status import MISMATCH, ROUNDING, UNSUPPORTED
 from xttir.tools import render
 from xttir.tools.render import BOLD, ERROR, HINT, OK, WARNING, Line
@@ -26,18 +25,10 @@ def summary_lines(report: ValidateReport) -> Iterator[Line]:
     if len(report.subjects) > MAX_SUBJECTS:
         yield [("", f"... and {len(report.subjects) - MAX_SUBJECTS} more kernels")]
     if not report.subjects and not report.faults and not report.input_error:
-        yield [(WARNING, "No kernel was launched"), ("", ": nothing was validated.")]
+        yield [*render.nothing_ran(report), ("", ": nothing was validated.")]
     yield from ([(WARNING, "note"), ("", f": {text}")] for text in report.notes)
-    if report.assumed:
-        yield [("", "Assumed:")]
-        yield from ([("", f"  - {text}")] for text in report.assumed)
-    left = render.not_checked_text(report)
-    if left != "nothing":
-        yield [("", f"Not checked: {left}.")]
-    verdict = report.verdict
-    style = OK if verdict is Verdict.VERIFIED else WARNING
-    style = ERROR if verdict in (Verdict.FAULT, Verdict.ERROR) else style
-    yield [("", "Verdict: "), (style, str(verdict)), ("", f" in {report.wall:.1f} s.")]
+    yield from render.closing_lines(report, report.assumed)
+    yield render.verdict_line(report, f" in {report.wall:.1f} s")
 
 
 def subject_lines(subject: Subject) -> Iterator[Line]:

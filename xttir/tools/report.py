@@ -7,6 +7,7 @@ cause first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -161,7 +162,8 @@ class Report:
             {"what": what, "reason": "left out by choice", "count": n}
             for what, n in self.counts.left_out.items()
         ]
-        out += [{"what": p.what, "reason": "unsupported", "count": 1} for p in self.unsupported]
+        missing = Counter(p.what for p in self.unsupported)
+        out += [{"what": w, "reason": "unsupported", "count": n} for w, n in missing.items()]
         return out
 
     def assumptions(self) -> list[str]:
