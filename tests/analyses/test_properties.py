@@ -113,7 +113,7 @@ def _verified(options: settings, bound: int) -> None:
     quiet, witnesses = counts.pop("witnesses that show nothing"), counts.pop("witnesses")
     _report("verify_trace and explorer", counts)
     print(f"witnesses replayed: {witnesses}, of which {quiet} show no fault")
-    assert quiet * 20 <= witnesses
+    assert quiet * 50 <= witnesses
 
 
 def test_a_wait_that_stands_after_the_phase_it_names():

@@ -119,8 +119,8 @@ class Order(Barriers):
         waits = ()
         if event.engine == "wgmma":
             waits = self.engines.own_waits(cast, event.unit, ends["all"][1])
-        over = columns[min(columns)] if columns else ends["all"]
-        self.operations[self.at] = (lanes, actor, over[0], over[1])
+        over = list(columns.values()) if columns else [ends["all"]]
+        self.operations[self.at] = (lanes, actor, over)
         for i, f in enumerate(event.footprints):
             sem = Sem.RELAXED if f.mode is Mode.RMW else Sem.WEAK
             nature = Nature(f.space, f.mode, f.proxy, event.engine, sem, Scope.GPU)

@@ -49,6 +49,11 @@ class MeetingFault:
     rep: int
 
 
+Operation = tuple[np.ndarray, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]
+"""Of an asynchronous operation: its lanes, their actors, and for each barrier (or other mechanism)
+that tells when it is over, chains and values by actor: one of them is enough to know."""
+
+
 class State:
     """See `happens_before.Order`."""
 
@@ -81,9 +86,8 @@ class State:
         self.certifier = Certifier(self.reps)
         self.lifetimes = Lifetimes(blocks.threads)
         self.meetings: list[MeetingFault] = []
-        self.operations: dict[int, tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]] = {}
-        """By position of an asynchronous operation: (first lane, actor) by unit, and its end as
-        (chain, value) by actor."""
+        self.operations: dict[int, Operation] = {}
+        """By position of an asynchronous operation, by unit."""
         self.at = 0
         self._published: dict[Barrier, Published] = {}
         self._complete: dict[tuple[Barrier, int], Published] = {}

@@ -180,8 +180,9 @@ class Writer:
         if found is None:
             return
         view = self.order.blocks.views[at]
-        lanes, actor, chain, value = found
-        over = (clock[chain] >= value)[actor] & np.isin(lanes, chosen)
+        lanes, actor, ends = found
+        known = np.logical_or.reduce([clock[chain] >= value for chain, value in ends])
+        over = known[actor] & np.isin(lanes, chosen)
         base = self.order.blocks.base
         for lane in lanes[over].tolist():
             row = int(np.searchsorted(view.lanes, lane))
