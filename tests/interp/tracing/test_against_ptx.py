@@ -218,8 +218,16 @@ def test_a_conversion_within_warps(element, tmp_path):
         + keep("w", element, "#own", "16x32")
     )
     mine, theirs = both(text, tmp_path)
-    assert mine == theirs
-    assert "WarpSync" in mine
+    assert [r for r in mine if isinstance(r, str)] == ["WarpSync"]
+    assert set(theirs[1::2]) == {"WarpSync"}
+    first, last = theirs[0], theirs[-1]
+    assert isinstance(first, dict)
+    assert isinstance(last, dict)
+    # Each warp reads what it has written itself, and no two use one byte.
+    for warp in range(4):
+        assert first["write", warp] == last["read", warp]
+    every = [b for warp in range(4) for b in first["write", warp]]
+    assert len(every) == len(set(every))
 
 
 LINE = "tensor<256xi32, #line>"

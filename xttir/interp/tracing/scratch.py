@@ -1,9 +1,10 @@
 """Ops that pass data between threads through scratch memory of their own.
 
 Scratch is written, threads meet, and it is read; where that is repeated, what comes first is a
-write and what comes last a read, so that others see one round. Which thread touches which byte is
-taken to be: every thread all of it, writing what the others write there. A conversion that moves
-nothing between warps is the exception: each warp has its part, and meets alone.
+write and what comes last a read, so that others see one round. Which thread uses which byte is the
+lowering's affair: every thread is taken to use all of it, and to write what the others write there.
+In a conversion that moves nothing between warps each warp meets alone, between a write and a read
+of bytes that are its own: to others its beginning, a write, stands for both.
 Rules: Triton's `Allocation.cpp`, `Membar.cpp` and lowerings, and the PTX that they give.
 """
 
@@ -27,7 +28,6 @@ from xttir.interp.tracing.handlers import events
 if TYPE_CHECKING:
     from xttir.interp.tracing.agents import Agent
 
-WARP = 32
 FULL = 0xFFFFFFFF
 
 
@@ -99,16 +99,10 @@ def _convert(a: Agent, op: ttg.ConvertLayoutOp) -> None:
     if not _stays(source, target, "warp"):
         _pass(a, op, across=not _stays(source, target, "block"))
         return
-    offset, size = _place(a, op)
-    part = size // a.warps
-    warp = np.tile(np.repeat(np.arange(a.warps), WARP), a.blocks)
-    starts = (offset + warp * part).astype(np.int64)[:, None]
-    ins = a.ins(op)
-    for mode in (Mode.WRITE, Mode.READ):
-        made = Footprint(Space.SHARED, mode, starts, part)
-        a.emit(ev.Access(ins, a.lanes, (made,), equal=True))
-        if mode is Mode.WRITE:
-            a.emit(ev.WarpSync(ins, a.lanes, np.full(1, FULL, np.uint32)))
+    _access(a, op, Mode.WRITE)
+    a.emit(ev.WarpSync(a.ins(op), a.lanes, np.full(1, FULL, np.uint32)))
+    if a.warps == 1:
+        _access(a, op, Mode.READ)
 
 
 @lru_cache(maxsize=1024)
