@@ -75,6 +75,8 @@ class EverySizes:
         outcome.faults = len(found.faults)
         outcome.finished = not found.open
         outcome.result = ["contract: " + "; ".join(found.contract)] if found.contract else []
+        if found.only and found.verdict is not Verdict.FAULT:
+            outcome.result.append("only where, as in the launch: " + "; ".join(found.only))
         self.report.faults += found.faults
         for place, why in found.open:
             where = f"{Path(place.file).name}:{place.line}"

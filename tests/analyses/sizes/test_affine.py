@@ -92,8 +92,8 @@ def symbol(name: str, low: int | None = 1, shared: bool = True) -> Term:
 
 M, K, STRIDE = symbol("M"), symbol("K"), symbol("stride")
 PID, TWIN = symbol("pid", 0, False), symbol("pid'", 0, False)
-I, J = symbol("lane0", 0, False), symbol("lane0'", 0, False)
-ROWS = [less(I, K), less(J, K), equal(PID * STRIDE + I, TWIN * STRIDE + J)]
+LANE_A, LANE_B = symbol("lane0", 0, False), symbol("lane0'", 0, False)
+ROWS = [less(LANE_A, K), less(LANE_B, K), equal(PID * STRIDE + LANE_A, TWIN * STRIDE + LANE_B)]
 APART = negation(equal(PID, TWIN))
 
 
@@ -115,8 +115,8 @@ def test_two_digits_of_a_program_id(less_by: int) -> None:
 
 @pytest.mark.parametrize("bound", [0, 1])
 def test_offsets_stay_inside(bound: int) -> None:
-    rows = [less(PID, M), at_most(I, K - 1 + bound)]
-    asked = [*rows, at_most(M * K, PID * K + I)]
+    rows = [less(PID, M), at_most(LANE_A, K - 1 + bound)]
+    asked = [*rows, at_most(M * K, PID * K + LANE_A)]
     assert (impossible(asked, []) is not None) == (bound == 0)
 
 

@@ -13,12 +13,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 from heapq import heappop, heappush
 from itertools import product
-from math import gcd
 
 from xttir.analyses.sizes.deadline import check
+from xttir.analyses.sizes.polynomials import (
+    coefficient_of,
+    common_factor,
+    depth_of,
+    divided_by,
+    find_quotients,
+    first_choice,
+    is_positive,
+    is_size,
+    over_monomial,
+    without_remainders,
+)
 from xttir.analyses.sizes.solver import Fact
 from xttir.analyses.sizes.terms import (
     And,
@@ -26,7 +37,6 @@ from xttir.analyses.sizes.terms import (
     Atom,
     Choice,
     Cond,
-    Monomial,
     Opaque,
     Quotient,
     Remainder,
@@ -38,11 +48,9 @@ from xttir.analyses.sizes.terms import (
     bounds_of,
     choose,
     floor_div,
-    leaves,
     less,
     modulo,
     negation,
-    order,
     rename,
     term_of,
 )
@@ -106,7 +114,7 @@ class _Row:
     @cached_property
     def sized(self) -> bool:
         """Whether there are only sizes in it."""
-        return all(map(_is_size, self.term.atoms()))
+        return all(map(is_size, self.term.atoms()))
 
 
 _NOTHING = _Row(as_term(0))
@@ -176,7 +184,7 @@ class _Case:
     def chosen(self, depth: int = 6) -> Iterator[_Case]:
         """The cases of every `Choice` between terms."""
         seen: set[Term] = set()
-        found = (_first_choice(row.term, seen) for row in (*self.rows, *self.zeros))
+        found = (first_choice(row.term, seen) for row in (*self.rows, *self.zeros))
         atom = next((a for a in found if a is not None), None)
         if atom is None or not depth:
             yield self
@@ -265,18 +273,18 @@ class _Search:
         """The case without remainders, and with what is known of its quotients."""
         seen: dict[object, object] = {}
         out = _Case(
-            [_Row(_without_remainders(r.term, seen), r.fact) for r in case.rows],
-            [_Row(_without_remainders(r.term, seen), r.fact) for r in case.zeros],
+            [_Row(without_remainders(r.term, seen), r.fact) for r in case.rows],
+            [_Row(without_remainders(r.term, seen), r.fact) for r in case.zeros],
             [],
             case.truths,
-            [_without_remainders(g, seen) for g in case.goals],
+            [without_remainders(g, seen) for g in case.goals],
         )
         quotients: dict[Quotient, None] = {}
         for row in (*out.rows, *out.zeros):
-            _find_quotients(row.term, quotients)
+            find_quotients(row.term, quotients)
         self.remainders = []
-        for atom in sorted(quotients, key=_depth):
-            a, b = (_without_remainders(t, seen) for t in (atom.a, atom.b))
+        for atom in sorted(quotients, key=depth_of):
+            a, b = (without_remainders(t, seen) for t in (atom.a, atom.b))
             if self._at_least(b, 1, out.rows):
                 q, rest = term_of(atom), a - b * term_of(atom)
                 self.remainders.append(rest)
@@ -302,13 +310,13 @@ class _Search:
             u = row.term + a + 1
             if not parts.isdisjoint(u.parts) and len(u.parts) >= len(row.term.parts):
                 continue
-            whole = _divided(u, b)
+            whole = divided_by(u, b)
             if whole is not None:
                 out.append(_Row(whole - 1 - q, row.fact))
                 continue
-            common = _common(u, b)
+            common = common_factor(u, b)
             if common is not None and self.sign(common - 1) == 1:
-                over, below = _over(u, common), _over(b, common)
+                over, below = over_monomial(u, common), over_monomial(b, common)
                 if over is not None and below is not None:
                     out.append(_Row(over - 1 - below * q, row.fact))
         return out
@@ -364,7 +372,7 @@ class _Search:
         """1 if `term` is at least 0, -1 if it is at most 0, 0 if that is not seen."""
         found = self.signs.get(term)
         if found is None:
-            found = 1 if _plain(term) else -1 if _plain(-term) else 0
+            found = 1 if is_positive(term) else -1 if is_positive(-term) else 0
             self.signs[term] = found
         return found
 
@@ -373,17 +381,17 @@ def _solved(a: Term, b: Term) -> tuple[Atom, Term] | None:
     """An atom, and what it is when `a` and `b` are equal."""
     difference = a - b
     for monomial, c in difference.parts.items():
-        if len(monomial) == 1 and c in (1, -1) and not _is_size(monomial[0]):
+        if len(monomial) == 1 and c in (1, -1) and not is_size(monomial[0]):
             atom = monomial[0]
             rest = difference - term_of(atom) * c
-            if _coefficient(difference, atom) == as_term(c):
+            if coefficient_of(difference, atom) == as_term(c):
                 return atom, -rest if c == 1 else rest
     return None
 
 
 def _swap(term: Term, atom: Atom, value: Term) -> Term:
     """`term` with `value` in place of `atom`. Quotients stay: what is known of them is stated."""
-    coefficient = _coefficient(term, atom)
+    coefficient = coefficient_of(term, atom)
     if coefficient is None:
         return term
     return term + coefficient * (value - term_of(atom))
@@ -408,7 +416,7 @@ class _Table:
         self.by_atom: dict[Atom, list[tuple[Term, _Row]]] = {}
         for row in rows:
             for atom in dict.fromkeys(row.term.atoms()):
-                coefficient = _coefficient(row.term, atom)
+                coefficient = coefficient_of(row.term, atom)
                 if coefficient is not None:
                     self.by_atom.setdefault(atom, []).append((coefficient, row))
 
@@ -440,13 +448,13 @@ class _Table:
         sign = self.search.sign
         out: list[tuple[int, Term, _Row]] = []
         atoms = dict.fromkeys(term.atoms())
-        local = [a for a in atoms if not _is_size(a)]
+        local = [a for a in atoms if not is_size(a)]
         # What is added of programs and lanes is counted from its least value in the end.
-        if all((c := _coefficient(term, a)) is not None and sign(c) == 1 for a in local):
+        if all((c := coefficient_of(term, a)) is not None and sign(c) == 1 for a in local):
             local.clear()
         wanted = local or atoms
         for atom in wanted:
-            c = _coefficient(term, atom)
+            c = coefficient_of(term, atom)
             if c is None:
                 continue
             positive = sign(c)
@@ -458,7 +466,7 @@ class _Table:
                 if sign(a) != positive or not (local or row.sized):
                     continue
                 amount = a if positive == 1 else -a
-                ratio = _over(size, amount)
+                ratio = over_monomial(size, amount)
                 if ratio is not None and sign(ratio) == 1:
                     reduced = term - ratio * row.term
                 else:
@@ -482,167 +490,21 @@ class _Table:
         return out
 
 
-@lru_cache(1 << 14)
-def _is_size(atom: Atom) -> bool:
-    """Whether an atom is a number that all programs share."""
-    return all(isinstance(a, Symbol) and a.shared for a in leaves(term_of(atom)))
-
-
-def _coefficient(term: Term, atom: Atom) -> Term | None:
-    """What `atom` is multiplied with in `term`; None if it is squared."""
-    parts: dict[Monomial, int] = {}
-    for monomial, c in term.parts.items():
-        if atom in monomial:
-            rest = list(monomial)
-            rest.remove(atom)
-            if atom in rest:
-                return None
-            parts[tuple(rest)] = c
-    return Term(parts) if parts else None
-
-
-def _over(a: Term, b: Term) -> Term | None:
-    """a / b where b is one monomial that divides every part of `a` without a rest."""
-    if len(b.parts) != 1:
-        return as_term(1) if a == b else None
-    ((divisor, d),) = b.parts.items()
-    parts: dict[Monomial, int] = {}
-    for monomial, c in a.parts.items():
-        if c % d:
-            return None
-        rest = list(monomial)
-        for atom in divisor:
-            if atom not in rest:
-                return None
-            rest.remove(atom)
-        parts[tuple(rest)] = c // d
-    return Term(parts)
-
-
-def _find_quotients(term: Term, found: dict[Quotient, None]) -> None:
-    """The quotients in a term without remainders, also inside of one another."""
-    for atom in term.atoms():
-        if isinstance(atom, Quotient) and atom not in found:
-            found[atom] = None
-            _find_quotients(atom.a, found)
-            _find_quotients(atom.b, found)
-
-
-def _first_choice(term: Term, seen: set[Term]) -> Choice | None:
-    """A choice in a term, also inside of quotients."""
-    if term in seen:
-        return None
-    seen.add(term)
-    for atom in term.atoms():
-        if isinstance(atom, Choice):
-            return atom
-        if isinstance(atom, Quotient | Remainder):
-            found = _first_choice(atom.a, seen) or _first_choice(atom.b, seen)
-            if found is not None:
-                return found
-    return None
-
-
-def _common(a: Term, b: Term) -> Term | None:
-    """A monomial that divides every part of both, other than 1."""
-    monomials = [*a.parts, *b.parts]
-    if not monomials:
-        return None
-    factors: list[Atom] = []
-    for atom in dict.fromkeys(monomials[0]):
-        factors += [atom] * min(m.count(atom) for m in monomials)
-    number = gcd(*a.parts.values(), *b.parts.values())
-    if not factors and number == 1:
-        return None
-    return Term({tuple(factors): number})
-
-
-def _divided(a: Term, b: Term) -> Term | None:
-    """a / b, if nothing is left over."""
-
-    def rank(monomial: Monomial) -> tuple[int, list[int]]:
-        return len(monomial), sorted(map(order, monomial))
-
-    if not b.parts:
-        return None
-    lead = max(b.parts, key=rank)
-    result = as_term(0)
-    while a.parts:
-        top = max(a.parts, key=rank)
-        step = _over(Term({top: a.parts[top]}), Term({lead: b.parts[lead]}))
-        if step is None:
-            return None
-        result = result + step
-        a = a - step * b
-    return result
-
-
-def _depth(atom: Quotient) -> int:
-    """Quotients inside of quotients."""
-    inner = [a for t in (atom.a, atom.b) for a in t.atoms() if isinstance(a, Quotient)]
-    return 1 + max(map(_depth, inner), default=0)
-
-
-def _plain(term: Term) -> bool:
-    """Whether no coefficient of `term` is negative once every atom is counted from its bound."""
-    low, _ = term.bounds()
-    if low is not None:
-        return low >= 0
-    total: dict[Monomial, int] = {}
-    for monomial, c in term.parts.items():
-        expanded: dict[Monomial, int] = {(): c}
-        for atom in monomial:
-            least, most = bounds_of(atom)
-            if least is None:
-                if most is None:
-                    return False
-                # atom = most - excess
-                expanded = _times(expanded, atom, -1, most)
-            else:
-                expanded = _times(expanded, atom, 1, least)
-        for m, k in expanded.items():
-            total[m] = total.get(m, 0) + k
-    return all(k >= 0 for k in total.values())
-
-
-def _times(parts: dict[Monomial, int], atom: Atom, c: int, k: int) -> dict[Monomial, int]:
-    """parts * (c * atom + k)"""
-    out: dict[Monomial, int] = {}
-    for m, n in parts.items():
-        key = tuple(sorted((*m, atom), key=order))
-        out[key] = out.get(key, 0) + n * c
-        if k:
-            out[m] = out.get(m, 0) + n * k
-    return out
-
-
-def _without_remainders(term: Term, seen: dict[object, object]) -> Term:
-    """a % b as a - b * (a // b), so that what is split by a quotient comes together again."""
-    found = seen.get(term)
-    if isinstance(found, Term):
-        return found
-    result = as_term(0)
-    for monomial, c in term.parts.items():
-        part = as_term(c)
-        for atom in monomial:
-            if isinstance(atom, Remainder):
-                a = _without_remainders(atom.a, seen)
-                b = _without_remainders(atom.b, seen)
-                part = part * (a - b * term_of(Quotient(a, b)))
-            elif isinstance(atom, Quotient):
-                a = _without_remainders(atom.a, seen)
-                b = _without_remainders(atom.b, seen)
-                part = part * term_of(Quotient(a, b))
-            else:
-                part = part * term_of(atom)
-        result = result + part
-    seen[term] = result
-    return result
+def _positions(case: _Case) -> Iterator[Term]:
+    """What masks compare with sizes: a block's start and a lane, say."""
+    seen: set[Term] = set()
+    for row in case.rows:
+        local = {m: -c for m, c in row.term.parts.items() if m and not all(map(is_size, m))}
+        term = Term(local)
+        plain = all(len(m) == 1 and isinstance(m[0], Symbol) for m in local)
+        if len(local) > 1 and plain and term not in seen and row.term != -term:
+            seen.add(term)
+            yield term
 
 
 def _pairs(case: _Case, remainders: Sequence[Term]) -> list[tuple[Term, Term]]:
     """The same value in two programs: quotients and remainders first, the inner ones before the
-    outer ones, then iterations and program ids."""
+    outer ones, then positions that masks speak of, iterations and program ids, lanes."""
     atoms: dict[Atom, None] = {}
     for row in (*case.zeros, *case.rows):
         atoms.update(dict.fromkeys(row.term.atoms()))
@@ -654,18 +516,21 @@ def _pairs(case: _Case, remainders: Sequence[Term]) -> list[tuple[Term, Term]]:
 
     seen: dict[object, object] = {}
     out: list[tuple[tuple[int, int], Term, Term]] = []
-    for term in (*map(term_of, atoms), *remainders):
-        twin = _without_remainders(rename(term, other, seen), {})
+    for term in (*map(term_of, atoms), *remainders, *_positions(case)):
+        twin = without_remainders(rename(term, other, seen), {})
         known = atoms.keys() >= set(twin.atoms()) and atoms.keys() >= set(term.atoms())
         if twin == term or not known:
             continue
         atom = next(iter(term.atoms()))
-        if len(term.parts) > 1:
-            inner = [a for a in term.atoms() if isinstance(a, Quotient)]
-            out.append(((0, 2 * max(map(_depth, inner), default=0)), term, twin))
-        elif isinstance(atom, Quotient):
-            out.append(((0, 2 * _depth(atom) - 1 + 2), term, twin))
-        elif not (isinstance(atom, Symbol) and atom.name.startswith("lane")):
+        inner = [a for a in term.atoms() if isinstance(a, Quotient)]
+        if len(term.parts) > 1 and not inner:
             out.append(((1, 0), term, twin))
+        elif len(term.parts) > 1:
+            out.append(((0, 2 * max(map(depth_of, inner), default=0)), term, twin))
+        elif isinstance(atom, Quotient):
+            out.append(((0, 2 * depth_of(atom) - 1 + 2), term, twin))
+        else:
+            lane = isinstance(atom, Symbol) and atom.name.startswith("lane")
+            out.append(((3 if lane else 2, 0), term, twin))
     out.sort(key=lambda e: e[0])
     return [(a, b) for _, a, b in out]

@@ -21,8 +21,8 @@ from xttir.analyses.sizes.contract import (
     INT32_MAX,
     Contract,
     TensorFacts,
-    axes_used,
 )
+from xttir.analyses.sizes.matching import axes_used
 from xttir.analyses.sizes.terms import (
     Cond,
     Symbol,
@@ -98,10 +98,15 @@ def add_words(contract: Contract, words: str) -> None:
     Raises InputError for words that cannot be read.
     """
     reader = _Reader.of(contract)
+    reader.declared = True
     for text, tree in ((s, _parse(s)) for s in _statements(words)):
         names = {_key(n) for n in ast.walk(tree)} - {""}
         names |= {_values_of(n) for n in ast.walk(tree)} - {""}
         if names - set(_FUNCTIONS) <= reader.known():
+            for name in contract.tensors:
+                # Whoever speaks of a length says how long the tensor may be.
+                if f"len({name})" in names and name in contract.short:
+                    contract.facts.remove(contract.short.pop(name))
             reader.state(text, tree)
             contract.text.append(text)
 
@@ -120,6 +125,7 @@ class _Reader:
         one = as_term(1)
         self.contract = Contract([], (one, one, one))
         self.names = names
+        self.declared = False
         self.placed: dict[str, Term] = {}
         """What stands for an argument, `len(x)` or `grid[i]`."""
 
@@ -267,6 +273,12 @@ class _Reader:
         """`values(name) op bound`, or the other way round."""
         if name not in self.names:
             raise InputError(f"cannot read `{text}` of the contract: no parameter `{name}`")
+        if self.declared:
+            # Words count for more than what this launch happens to have.
+            if name not in self.contract.declared:
+                self.contract.below.pop(name, None)
+                self.contract.above.pop(name, None)
+            self.contract.declared.add(name)
         mirrored = {ast.Lt: ast.Gt, ast.LtE: ast.GtE, ast.Gt: ast.Lt, ast.GtE: ast.LtE}
         kind = mirrored.get(op, op) if swap else op
         if kind is ast.Lt:

@@ -17,17 +17,26 @@ import numpy as np
 
 from xttir.analyses.sizes.contract import Contract, TensorFacts
 from xttir.analyses.sizes.deadline import check_now
-from xttir.analyses.sizes.questions import Question
+from xttir.analyses.sizes.questions import Question, loaded
 from xttir.analyses.sizes.solver import (
     Answer,
     Budget,
     Fact,
+    Values,
     decide,
     decide_for,
     number_of,
     shared_symbols,
 )
-from xttir.analyses.sizes.terms import Cond, Symbol, Term, at_most, term_of
+from xttir.analyses.sizes.terms import (
+    Cond,
+    Leaf,
+    Symbol,
+    Term,
+    at_most,
+    condition_leaves,
+    term_of,
+)
 from xttir.diagnostics import Fault, Kind, Unsupported, XttirError
 from xttir.dialects.locations import location_of
 from xttir.interp.launch import (
@@ -64,20 +73,31 @@ def confirm(
     question: Question,
     facts: Sequence[Fact],
     pids: tuple[Symbol, ...],
+    loads: dict[tuple[object, ...], str],
     budget: Budget,
 ) -> Witness | None:
-    """A launch that the contract allows and in which `question` goes wrong, if one is found."""
+    """A launch that the contract allows and in which `question` goes wrong, if one is found.
+
+    `loads`: as for `questions.ask`. Integers in memory are those of the launch; others only where
+    words say what they may be, and the order of programs does not rest on them.
+    """
     launch = contract.launch
     if launch is None:
         return None
     # First the launch itself; others only if the launch says what determines their numbers.
     answers = iter([decide_for(question.bad, facts, contract.values, min(2.0, budget.left()))])
     spoken = shared_symbols((*question.bad, *(f.condition for f in facts)))
-    if contract.certain and not spoken & contract.guessed:
+    read = loaded(question.bad, loads)
+    found = frozenset[Leaf]().union(*map(condition_leaves, question.bad))
+    others = {a for a in found if not isinstance(a, Symbol) and a not in read}
+    said = set(read.values()) <= contract.declared and question.kind is not Kind.RACE
+    free = (not read or said) and not (others and loads)
+    if contract.certain and not spoken & contract.guessed and free:
         answers = chain(answers, _others(contract, question, facts, budget))
     for answer in answers:
         if answer.model is not None:
-            found = _run(contract, launch, question, answer.model, pids)
+            numbers = {read[a]: n for a, n in answer.model.items() if a in read} if free else {}
+            found = _run(contract, launch, question, answer.model, pids, numbers)
             if found is not None:
                 return found
     return None
@@ -99,20 +119,21 @@ def _run(
     contract: Contract,
     launch: Launch,
     question: Question,
-    model: dict[Symbol, int],
+    model: Values,
     pids: tuple[Symbol, ...],
+    numbers: dict[str, int],
 ) -> Witness | None:
     values = {s: model.get(s, n) for s, n in contract.values.items()}
-    built = build(contract, launch, values)
+    built = build(contract, launch, values, numbers)
     if built is None:
         return None
     gx, gy, _ = built.grid
-    numbers: set[int] = set()
+    programs: set[int] = set()
     for mark in ("", "'"):
         x, y, z = (model.get(replace(p, name=p.name + mark), 0) for p in pids)
-        numbers.add(x + gx * (y + gy * z))
+        programs.add(x + gx * (y + gy * z))
     if math.prod(built.grid) > MOST_PROGRAMS:
-        built = replace(built, programs=tuple(sorted(numbers)))
+        built = replace(built, programs=tuple(sorted(programs)))
     result = run_quietly(built)
     if result is None:
         return None
@@ -149,15 +170,18 @@ def run_quietly(launch: Launch) -> LaunchResult | None:
         return None
 
 
-def build(contract: Contract, launch: Launch, values: dict[Symbol, int]) -> Launch | None:
-    """The launch with these numbers; None if they make none."""
+def build(
+    contract: Contract, launch: Launch, values: dict[Symbol, int], numbers: dict[str, int]
+) -> Launch | None:
+    """The launch with these numbers; None if they make none. `numbers`: by tensor, what all of its
+    integers shall be."""
     grid = [number_of(g, values) for g in contract.grid]
     if any(g is None or g < 1 for g in grid):
         return None
     storages: dict[str, TensorArg] = {}
     total = 0
     for name, tensor in contract.tensors.items():
-        made = _tensor(tensor, values)
+        made = _tensor(tensor, values, contract.data.get(name), numbers.get(name))
         if made is None:
             return None
         storages[name] = made
@@ -186,28 +210,34 @@ def build(contract: Contract, launch: Launch, values: dict[Symbol, int]) -> Laun
     return replace(launch, grid=(gx, gy, gz), arguments=tuple(arguments))
 
 
-def _tensor(facts: TensorFacts, values: dict[Symbol, int]) -> TensorArg | None:
-    """A tensor of its own storage: floats are ones, integers those of the launch if they fit."""
+def _tensor(
+    facts: TensorFacts, values: dict[Symbol, int], data: np.ndarray | None, number: int | None
+) -> TensorArg | None:
+    """A tensor of its own storage: zeros, or `data` if it has that size, or `number` everywhere."""
     argument = facts.argument
     assert argument is not None
 
-    def number(term: Term) -> int:
+    def size_of(term: Term) -> int:
         found = number_of(term, values)
         if found is None or found < 0:
             raise ValueError
         return found
 
     try:
-        shape = tuple(number(d) for d in facts.shape)
-        strides = tuple(number(s) for s in facts.strides)
-        length = number(facts.length)
+        shape = tuple(size_of(d) for d in facts.shape)
+        strides = tuple(size_of(s) for s in facts.strides)
+        length = size_of(facts.length)
     except ValueError:
         return None
     size = argument.dtype.itemsize
     if length * size > MOST_BYTES:
         return None
-    data = np.zeros(max(1, length) * size, np.uint8)[: length * size]
-    storage = Storage(data, _address(length * size))
+    memory = np.zeros(max(1, length) * size, np.uint8)[: length * size]
+    if number is not None:
+        memory.view(argument.dtype)[:] = number
+    elif data is not None and len(data) == len(memory):
+        memory[:] = data
+    storage = Storage(memory, _address(length * size))
     return TensorArg(argument.name, storage, 0, shape, strides, argument.dtype, argument.device)
 
 

@@ -18,6 +18,20 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 
 from xttir.analyses.sizes.evaluate import Descriptor
+from xttir.analyses.sizes.matching import (
+    axes_used,
+    distinct,
+    integer_constants,
+    is_akin,
+    length_of,
+    made_unique,
+    overlap,
+    products_of,
+    resemblance,
+    same_view,
+    tensor_of,
+    view,
+)
 from xttir.analyses.sizes.solver import Fact
 from xttir.analyses.sizes.terms import (
     Opaque,
@@ -49,6 +63,10 @@ MOST_RATIO = 16
 """Ratio of two sizes that is taken to be more than an accident."""
 
 INT32_MAX = (1 << 31) - 1
+
+MOST_ELEMENTS = (1 << 31) - (1 << 16)
+"""Elements of a tensor, unless the launch or words say otherwise: offsets have 32 bits as a rule,
+and the last block reaches past the end."""
 
 
 @dataclass(eq=False)
@@ -90,6 +108,14 @@ class Contract:
     """Whether the arguments explain every size and the grid, the latter in one way only."""
     others: list[Contract] = field(default_factory=list)
     guessed: set[Symbol] = field(default_factory=set)
+    data: dict[str, np.ndarray] = field(default_factory=dict)
+    """uint8[...] by tensor: the integers that the launch has in it."""
+    declared: set[str] = field(default_factory=set)
+    """Tensors of which words say what integers are in them."""
+    short: dict[str, Fact] = field(default_factory=dict)
+    """By tensor: that it has at most `MOST_ELEMENTS`."""
+    narrow: list[str] = field(default_factory=list)
+    """Parts of the contract that may well be an accident of the launch: a grid of one program."""
     text: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     """Of the arguments, in order, made unique."""
@@ -100,6 +126,9 @@ class Contract:
         if condition is not True:
             self.facts.append(Fact(text, condition, level))
 
+
+MOST_DATA = 1 << 26
+"""Bytes of integers that are kept of one tensor."""
 
 MAX_READINGS = 4
 """Ways to read the grid that are considered."""
@@ -128,50 +157,66 @@ class _FromLaunch:
         """Integer arguments: value and bits."""
         self.sizes: list[tuple[str, Term, int]] = []
         """Names, terms and values of everything that may be a size."""
+        self.used: set[str] = set()
+        """Arguments that the kernel looks at."""
+        self.literals: set[int] = set()
+        """Numbers in the kernel."""
 
     def build(self) -> Contract:
         c = self.contract
         parameters = self.function.body.blocks[0].args
-        names = c.names = _unique([a.name for a in self.launch.arguments])
+        names = c.names = made_unique([a.name for a in self.launch.arguments])
         arguments = list(zip(names, self.launch.arguments, parameters, strict=True))
+        self.literals = integer_constants(self.function)
         for name, argument, parameter in arguments:
+            if parameter.uses:
+                self.used.add(name)
             ty = parameter.type
             if not isinstance(argument, ScalarArg) or not isinstance(ty, IntegerType):
                 continue
             if ty.width.data > 1:
                 self.numbers[name] = (int(argument.value), ty.width.data)
-        owners: list[tuple[str, TensorArg]] = []
-        bases = c.bases
-        for name, argument, _ in arguments:
-            tensor = _tensor_of(argument)
-            if tensor is None:
-                continue
-            same = next((n for n, t in owners if _same_view(t, tensor)), None)
-            bases[name] = same or name
-            if same is not None:
-                c.text.append(f"{name} is the same tensor as {same}")
-                continue
-            for n, t in owners:
-                if _overlap(t, tensor):
-                    c.overlapping.add(frozenset((n, name)))
-            owners.append((name, tensor))
+        owners = self._owners(arguments)
         shapes = {name: self._shape(name, tensor) for name, tensor in owners}
         for name, tensor in owners:
             self._tensor(name, tensor, shapes[name])
         for name in self.numbers:
-            if name not in c.scalars:
+            inner = name.rpartition(".")[0].endswith(".stride") and self.numbers[name][0] == 1
+            if name not in c.scalars and inner:
+                # The inner stride of a descriptor.
+                c.scalars[name] = as_term(1)
+            elif name not in c.scalars:
                 free = self._free(name)
                 c.guessed |= {a for a in free.atoms() if isinstance(a, Symbol)}
         self.sizes += [(n, t, self.numbers[n][0]) for n, t in c.scalars.items()]
         self._grid()
         for n, (name, argument, parameter) in enumerate(arguments):
-            c.parameters.append(self._parameter(n, name, argument, parameter.type, bases))
+            c.parameters.append(self._parameter(n, name, argument, parameter.type, c.bases))
         self._relations()
         for name, tensor in owners:
             self._data(name, tensor)
         c.text.append("sizes and integer arguments that are positive in the launch are so always")
         c.text.append("tensors of different arguments do not overlap")
         return c
+
+    def _owners(self, arguments: list[tuple[str, Argument, Any]]) -> list[tuple[str, TensorArg]]:
+        """The tensors among the arguments, each once."""
+        owners: list[tuple[str, TensorArg]] = []
+        c, bases = self.contract, self.contract.bases
+        for name, argument, _ in arguments:
+            tensor = tensor_of(argument)
+            if tensor is None:
+                continue
+            same = next((n for n, t in owners if same_view(t, tensor)), None)
+            bases[name] = same or name
+            if same is not None:
+                c.text.append(f"{name} is the same tensor as {same}")
+                continue
+            for n, t in owners:
+                if overlap(t, tensor):
+                    c.overlapping.add(frozenset((n, name)))
+            owners.append((name, tensor))
+        return owners
 
     def _symbol(self, name: str, value: int, high: int) -> Symbol:
         low = 1 if value >= 1 else 0 if value == 0 else -high - 1
@@ -199,11 +244,15 @@ class _FromLaunch:
             return self._fixed(name, value, "")
         same = [n for n, (v, _) in self.numbers.items() if v == value and not self._is_stride(n)]
         if same:
+            # What the kernel uses is more likely to be meant than what it does not look at.
+            same.sort(key=lambda n: n not in self.used)
             term = c.scalars.get(same[0])
             if term is None:
                 term = self._free(same[0])
             self._unify(same[1:], term, same[0])
             c.text.append(f"{name} == {same[0]}")
+            if value <= FEW or (same[0] not in self.used and value in self.literals):
+                self._doubt(same[0], term, value)
             return term
         constants = [n for n, v in self._constants() if v == value]
         if constants:
@@ -233,6 +282,13 @@ class _FromLaunch:
             )
         )
 
+    def _doubt(self, name: str, term: Term, value: int) -> None:
+        """The agreement of two numbers may be an accident, or the kernel has the number in it."""
+        c = self.contract
+        c.guessed |= {a for a in term.atoms() if isinstance(a, Symbol)}
+        if value in self.literals:
+            c.fact(f"{name} == {value} (a number in the kernel)", equal(term, value), SHAPED)
+
     def _unify(self, names: list[str], term: Term, meaning: str) -> None:
         """Arguments that are this term, as far as the launch tells."""
         for name in names:
@@ -250,7 +306,7 @@ class _FromLaunch:
                 inner = inner * d
             packed = value == math.prod(shape[axis + 1 :])
             steps.append(self._stride(name, axis, value, inner if packed else None))
-        size = _length(shape, strides)
+        size = length_of(shape, strides)
         length = as_term(0)
         if size and math.prod(shape) == size:
             length = as_term(1)
@@ -262,8 +318,13 @@ class _FromLaunch:
             for d, s in zip(dims, steps, strict=True):
                 length = length + (d - 1) * s
             c.text.append(f"the last element of {name} is at {text_of(length - 1)}")
-        if size <= INT32_MAX:
-            c.fact("tensors have fewer than 2**31 elements", at_most(length, INT32_MAX), GENERAL)
+        if size <= MOST_ELEMENTS:
+            fact = Fact(
+                f"{name} has at most 2**31 - 2**16 elements", at_most(length, MOST_ELEMENTS)
+            )
+            if fact.condition is not True:
+                c.short[name] = fact
+                c.facts.append(fact)
         if len(shape) > 1 and size == math.prod(shape):
             self._unify(
                 [n for n, (v, _) in self.numbers.items() if v == size], length, f"len({name})"
@@ -286,7 +347,7 @@ class _FromLaunch:
             return as_term(value)
         same = [n for n, (v, _) in self.numbers.items() if v == value]
         same = (
-            [n for n in same if _akin(name, n)] or [n for n in same if self._is_stride(n)] or same
+            [n for n in same if is_akin(name, n)] or [n for n in same if self._is_stride(n)] or same
         )
         if packed is not None:
             self._unify(same, packed, text_of(packed))
@@ -320,6 +381,8 @@ class _FromLaunch:
         for axis, value in enumerate(self.launch.grid):
             explained = self._explanation(value) if value > 1 else None
             if explained is None and axis in asked:
+                if value == 1:
+                    c.narrow.append(f"grid[{axis}] == 1")
                 terms.append(self._fixed(f"grid[{axis}]", value, ""))
                 continue
             if explained is None:
@@ -339,7 +402,7 @@ class _FromLaunch:
         Where several have it, the contract is not `certain`: it may speak of launches that the
         program never makes.
         """
-        sizes = _distinct(self.sizes)
+        sizes = distinct(self.sizes)
         units = [(n, t, v, 0) for n, t, v in sizes]
         quotients = self._quotients(sizes)
         flat = self._quotients(
@@ -347,7 +410,7 @@ class _FromLaunch:
                 (f"len({t.name})", t.length, n)
                 for t in self.contract.tensors.values()
                 if t.argument is not None
-                for n in [_length(t.argument.shape, t.argument.strides)]
+                for n in [length_of(t.argument.shape, t.argument.strides)]
                 if len(t.shape) > 1 and n > 1
             ]
         )
@@ -355,8 +418,8 @@ class _FromLaunch:
         found = [
             [(n, t) for n, t, v, _ in units if v == value],
             [(n, t) for n, t, v, _ in quotients if v == value],
-            _products(factors, 2, value),
-            _products(factors, 3, value),
+            products_of(factors, 2, value),
+            products_of(factors, 3, value),
             [(n, t) for n, t, v, _ in flat if v == value],
         ]
         readings = {t: (n, t) for group in reversed(found) for n, t in reversed(group)}
@@ -368,7 +431,7 @@ class _FromLaunch:
     def _quotients(self, sizes: list[tuple[str, Term, int]]) -> list[tuple[str, Term, int, int]]:
         """Sizes over constants, rounded up; those whose names agree come first."""
         out = [
-            (f"cdiv({n}, {k})", floor_div(t + (b - 1), as_term(b)), -(-v // b), _resemble(n, k))
+            (f"cdiv({n}, {k})", floor_div(t + (b - 1), as_term(b)), -(-v // b), resemblance(n, k))
             for n, t, v in sizes
             for k, b in self._constants()
             if b > 1 and v > 1
@@ -422,13 +485,14 @@ class _FromLaunch:
     def _relations(self) -> None:
         """Order, ratios and multiples among sizes and constants, as the launch has them."""
         c = self.contract
-        sizes = list({t: (n, t, v) for n, t, v in reversed(_distinct(self.sizes))}.values())
+        sizes = list({t: (n, t, v) for n, t, v in reversed(distinct(self.sizes))}.values())
         for name, term, value in sizes:
             constants = sorted({v: k for k, v in self._constants() if v > 1}.items())
             for v, k in constants:
                 if value % v == 0:
                     c.fact(f"{name} % {v} == 0 ({k})", equal(modulo(term, as_term(v)), 0), SHAPED)
-            for v, k in [e for e in constants if e[0] >= value][:1]:
+            # A block that holds a whole row is its size rounded up.
+            for v, k in [e for e in constants if value <= e[0] < 2 * value][:1]:
                 if v == value:
                     c.fact(f"{name} == {v} ({k})", equal(term, v), SHAPED)
                 else:
@@ -451,49 +515,20 @@ class _FromLaunch:
         if tensor.dtype.kind not in "iu" or math.prod(tensor.shape) == 0:
             return
         values = view(tensor)
+        size = length_of(tensor.shape, tensor.strides) * tensor.dtype.itemsize
+        if size <= MOST_DATA:
+            self.contract.data[name] = tensor.storage.bytes[
+                tensor.offset : tensor.offset + size
+            ].copy()
         low, high = int(values.min()), int(values.max())
         c = self.contract
         c.measured = True
         if low >= 0:
             text = f"values of {name} are at least 0"
             c.above.setdefault(name, []).append((as_term(0), text))
-        above = sorted((v, n, t) for n, t, v in _distinct(self.sizes) if v > high and v > 1)
+        above = sorted((v, n, t) for n, t, v in distinct(self.sizes) if v > high and v > 1)
         for _, n, t in above[:1]:
             c.below.setdefault(name, []).append((t, f"values of {name} are less than {n}"))
-
-
-def _products(
-    factors: list[tuple[str, Term, int, int]], count: int, value: int
-) -> list[tuple[str, Term]]:
-    """Products of so many factors that have this value, the likeliest first."""
-    out: list[tuple[int, str, Term]] = []
-    for parts in combinations(factors[:40], count):
-        if math.prod(p[2] for p in parts) != value:
-            continue
-        score = sum(p[3] for p in parts) - 2 * (count - len({p[0] for p in parts}))
-        # Two blocks along one size are seldom what is meant.
-        score -= 2 * (count - len({p[0].partition(",")[0] for p in parts}))
-        term = as_term(1)
-        for p in parts:
-            term = term * p[1]
-        out.append((-score, " * ".join(p[0] for p in parts), term))
-    return [(name, term) for _, name, term in sorted(out, key=lambda e: e[0])]
-
-
-def axes_used(function: tt.FuncOp) -> set[int]:
-    """The axes of the grid that a kernel (or one that it may call) asks about."""
-    module = function.parent_op()
-    ops = (module or function).walk()
-    return {
-        op.axis.value.data for op in ops if isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp)
-    }
-
-
-def _resemble(size: str, block: str) -> int:
-    """How much the name of a block size speaks of a size: BLOCK_M of M."""
-    a, b = size.lower().split("_"), block.lower().split("_")
-    short = a[-1].rstrip("0123456789")
-    return 2 * (short in b) + (b[-1].endswith(short[-1:]) if short else 0)
 
 
 def data_facts(contract: Contract, atoms: dict[Opaque, str]) -> list[Fact]:
@@ -507,66 +542,3 @@ def data_facts(contract: Contract, atoms: dict[Opaque, str]) -> list[Fact]:
         for bound, text in contract.above.get(name, []):
             out.append(Fact(text, at_most(bound, value), level))
     return out
-
-
-def _length(shape: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    if not all(shape):
-        return 0
-    return 1 + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
-
-
-def view(tensor: TensorArg) -> np.ndarray:
-    """The tensor's elements, as numpy sees them."""
-    size = tensor.dtype.itemsize
-    return np.ndarray(
-        tensor.shape,
-        tensor.dtype,
-        tensor.storage.bytes.data,
-        tensor.offset,
-        tuple(s * size for s in tensor.strides),
-    )
-
-
-def _tensor_of(argument: Argument) -> TensorArg | None:
-    if isinstance(argument, DescriptorArg):
-        return argument.tensor
-    return argument if isinstance(argument, TensorArg) else None
-
-
-def _same_view(a: TensorArg, b: TensorArg) -> bool:
-    return (
-        a.storage is b.storage
-        and a.offset == b.offset
-        and a.dtype.itemsize == b.dtype.itemsize
-        and _length(a.shape, a.strides) == _length(b.shape, b.strides)
-    )
-
-
-def _overlap(a: TensorArg, b: TensorArg) -> bool:
-    if a.storage is not b.storage:
-        return False
-    one = (a.offset, a.offset + _length(a.shape, a.strides) * a.dtype.itemsize)
-    two = (b.offset, b.offset + _length(b.shape, b.strides) * b.dtype.itemsize)
-    return one[0] < two[1] and two[0] < one[1]
-
-
-def _akin(tensor: str, scalar: str) -> bool:
-    """Whether a stride's name speaks of a tensor: `stride_xm` of `x_ptr`, `x.stride.0` of `x`."""
-    stem = tensor.lower().removesuffix("_ptr").removesuffix("_desc")
-    words = scalar.lower().replace(".", "_").split("_")
-    return stem in words or any(
-        w.startswith(stem) and len(w) == len(stem) + 1 for w in words if len(stem) <= 2
-    )
-
-
-def _unique(names: list[str]) -> list[str]:
-    seen: dict[str, int] = {}
-    out: list[str] = []
-    for name in names:
-        seen[name] = seen.get(name, 0) + 1
-        out.append(name if seen[name] == 1 else f"{name}#{seen[name]}")
-    return out
-
-
-def _distinct(sizes: list[tuple[str, Term, int]]) -> list[tuple[str, Term, int]]:
-    return list({name: (name, term, value) for name, term, value in sizes if value > 1}.values())

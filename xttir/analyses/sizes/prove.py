@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from xttir.analyses.sizes.confirm import Witness, confirm
-from xttir.analyses.sizes.contract import Contract, from_launch
+from xttir.analyses.sizes.contract import GENERAL, Contract, from_launch
 from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, now, until
 from xttir.analyses.sizes.evaluate import Access, Evaluator
 from xttir.analyses.sizes.questions import Finding, ask, not_modelled
@@ -23,13 +23,15 @@ SCOPE = "any grid, sizes and strides that the contract allows, whatever the data
 class EverySize:
     """What is known of one kernel for every size.
 
-    `contract`: what was assumed of the arguments, a line each; `asked`: questions by kind;
+    `contract`: what was assumed of the arguments, a line each; `only`: what holds of the launch
+    besides, perhaps by accident, and without which there is no proof; `asked`: questions by kind;
     `open`: what could not be decided, with the access and the reason.
     """
 
     kernel: str
     verdict: Verdict
     contract: list[str] = field(default_factory=list)
+    only: list[str] = field(default_factory=list)
     asked: dict[str, int] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
     open: list[tuple[Location, str]] = field(default_factory=list)
@@ -97,8 +99,10 @@ def _look(contract: Contract, launch: Launch, budget: Budget, result: EverySize)
     accesses = evaluator.accesses
     found = ask(contract, accesses, evaluator.pids, evaluator.loads, budget)
     result.asked = found.asked
-    used = list(dict.fromkeys(f.text for f in found.used))
-    result.contract = [*dict.fromkeys(contract.text), *used]
+    used = [f.text for f in found.used if f.level == GENERAL]
+    result.contract = list(dict.fromkeys([*contract.text, *used]))
+    accidents = [f.text for f in found.used if f.level > GENERAL]
+    result.only = list(dict.fromkeys([*contract.narrow, *accidents]))
     waits = any(a.ordered for a in accesses)
     for access, why in (*not_modelled(contract, accesses), *found.missed):
         result.open.append((_place(access), f"{access.kind}: {why}"))
@@ -106,7 +110,10 @@ def _look(contract: Contract, launch: Launch, budget: Budget, result: EverySize)
         witness = None
         if not (waits and finding.question.kind is Kind.RACE):
             with suppress(OutOfTime):
-                witness = confirm(contract, finding.question, finding.facts, evaluator.pids, budget)
+                witness = confirm(
+                    contract, finding.question, finding.facts, evaluator.pids, evaluator.loads,
+                    budget,
+                )  # fmt: skip
         if witness is not None:
             result.faults += [_fault(f, witness) for f in witness.faults]
         else:

@@ -76,17 +76,20 @@ class Fact:
     level: int = 0
 
 
+Values = dict[Symbol | Opaque, int]
+
+
 @dataclass(eq=False)
 class Answer:
     """`impossible`: no values satisfy the conditions, given the facts `used`.
 
-    Otherwise `model` maps symbols to values that may satisfy them, or `why` says why there is no
-    answer.
+    Otherwise `model` maps symbols and opaque values to numbers that may satisfy them, or `why`
+    says why there is no answer.
     """
 
     impossible: bool
     used: list[Fact] = field(default_factory=list)
-    model: dict[Symbol, int] | None = None
+    model: Values | None = None
     why: str = ""
 
 
@@ -238,11 +241,11 @@ class Translator:
         assert isinstance(c, And)
         return z3.And([self.condition(p) for p in c.parts])
 
-    def values(self, model: Any) -> dict[Symbol, int]:
-        """What a model says of the symbols."""
-        out: dict[Symbol, int] = {}
+    def values(self, model: Any) -> Values:
+        """What a model says of symbols and opaque values."""
+        out: Values = {}
         for atom, variable in self._atoms.items():
-            if isinstance(atom, Symbol):
+            if isinstance(atom, Symbol | Opaque):
                 value = model.eval(variable, model_completion=True)
                 out[atom] = value.as_long()
         return out
@@ -331,7 +334,7 @@ def decide_for(
     rest = [Fact(f.text, rename_condition(f.condition, mark, seen), f.level) for f in facts]
     answer = _decide(placed, [f for f in rest if f.condition is not True], limit)
     if answer.model is not None:
-        answer.model = {**values, **answer.model}
+        answer.model = {**answer.model, **values}
     answer.impossible = False
     return answer
 
