@@ -110,3 +110,29 @@ def test_every_call_has_buffers_of_its_own():
     )
     (line,) = lines_of(loop, "// copy")
     assert races(loop) == {frozenset((line,))}
+
+
+def test_engines_wait_for_the_barriers_to_come():
+    """A product reads what all threads have stored, and the next store comes after all threads have
+    waited for it: with the wait, not without."""
+    tile = "!ttg.memdesc<64x64xf16, #wide, #smem, mutable>"
+    text = early(
+        f"""  %a = ttg.local_alloc %v : (tensor<64x64xf16, #rows>) -> {tile}
+  %d = ttng.warp_group_dot %a, %a, %c {{inputPrecision = 0 : i32, isAsync = true}} : {tile} * {tile} -> tensor<64x64xf32, #mma> // product
+  %e:2 = ttng.warp_group_dot_wait %d, %a {{pendings = 0 : i32}} : tensor<64x64xf32, #mma>, {tile} // wait
+  ttg.local_store %v, %a : tensor<64x64xf16, #rows> -> {tile} // store""",  # noqa: E501
+        "%v: tensor<64x64xf16, #rows>, %c: tensor<64x64xf32, #mma>",
+    ).replace(
+        "#smem =",
+        "#wide = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false,"
+        " elementBitWidth = 16}>\n#mma = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0,"
+        " warpsPerCTA = [4, 1], instrShape = [16, 64, 16]}>\n#smem =",
+    )
+    (trace,) = trace_module(parse_module(text, "k.mlir"), Launch("k"))
+    kinds = [type(e).__name__ for e in trace.events]
+    assert kinds.index("NamedBarrier") < kinds.index("AsyncOp")
+    found = verify_trace(trace).faults
+    assert "race" not in {str(f.kind) for f in found}
+    (late,) = trace_module(parse_module(without(text, "// wait"), "k.mlir"), Launch("k"))
+    lines = [{p.line for p in f.locations} for f in verify_trace(late).faults]
+    assert set(pair(text, "// product", "// store")) in lines

@@ -16,6 +16,7 @@ from xdsl.ir import Operation, SSAValue
 from xttir.analyses import events as ev
 from xttir.diagnostics import Fault, Kind, Policy, Unsupported
 from xttir.dialects.locations import location_of, locations_of
+from xttir.interp.tracing import barriers_to_come
 from xttir.interp.tracing.values import UNKNOWN, VARYING, Unknown
 
 if TYPE_CHECKING:
@@ -120,23 +121,24 @@ class Agent:
 
     def emit(self, event: ev.Event) -> None:
         if event.lanes.size:
+            if not self.tracer.placed:
+                barriers_to_come.before(self, event)
             self.tracer.events.append(event)
 
     def meet(self, op: Operation) -> None:
-        """All threads of the agent meet at their hardware barrier (one warp needs none)."""
-        lanes = self.lanes
+        """All threads of the agent meet at their hardware barrier."""
+        self.meet_at(self.ins(op))
+
+    def meet_at(self, ins: int) -> None:
+        """The same, within instruction `ins`. One warp needs no barrier to meet."""
         self.pending.clear()
+        lanes = self.lanes
         if self.warps == 1:
-            self.emit(ev.WarpSync(self.ins(op), lanes, np.full(1, 0xFFFFFFFF, np.uint32)))
+            mask = np.full(1, 0xFFFFFFFF, np.uint32)
+            self.tracer.events.append(ev.WarpSync(ins, lanes, mask))
             return
-        self.emit(
-            ev.NamedBarrier(
-                self.ins(op),
-                lanes,
-                np.full(1, self.barrier, np.int32),
-                np.full(1, self.count, np.int32),
-            )
-        )
+        id_, count = np.full(1, self.barrier, np.int32), np.full(1, self.count, np.int32)
+        self.tracer.events.append(ev.NamedBarrier(ins, lanes, id_, count))
 
     def meet_all(self, op: Operation, barrier: int = 1) -> None:
         """All threads of each block meet, workers too (at a place that all of them come to)."""

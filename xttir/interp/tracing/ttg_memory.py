@@ -22,7 +22,6 @@ from xttir.dialects import arith, ttg
 from xttir.dialects.locations import location_of
 from xttir.dialects.ttg import MemDescType
 from xttir.interp.physical import bytes_of_memory
-from xttir.interp.tracing import barriers_to_come
 from xttir.interp.tracing.footprints import along, footprint
 from xttir.interp.tracing.handlers import events
 from xttir.interp.tracing.mbarriers import known_view
@@ -131,7 +130,6 @@ def _type(op: Operation) -> MemDescType:
 @events(ttg.LocalLoadOp)
 def local_load(a: Agent, op: ttg.LocalLoadOp, src: Any, token: Any = None) -> None:
     made = footprint(a, _tensor(op.result.type), known_view(op, src), Mode.READ)
-    barriers_to_come.before(a, op, made)
     a.emit(ev.Access(a.ins(op), a.lanes, (made,)))
 
 
@@ -142,7 +140,6 @@ def local_store(a: Agent, op: ttg.LocalStoreOp, src: Any, dst: Any) -> None:
 
 def _store(a: Agent, op: Operation, ty: Any, view: View) -> None:
     made = footprint(a, _tensor(ty), view, Mode.WRITE)
-    barriers_to_come.before(a, op, made)
     a.emit(ev.Access(a.ins(op), a.lanes, (made,), equal=True))
 
 
@@ -152,7 +149,6 @@ def local_gather(
 ) -> None:
     axis = op.axis.value.data
     made = along(a, _tensor(op.indices.type), known_view(op, src), axis, Mode.READ)
-    barriers_to_come.before(a, op, made)
     a.emit(ev.Access(a.ins(op), a.lanes, (made,)))
 
 
@@ -162,7 +158,6 @@ def local_scatter(
 ) -> None:
     axis = op.axis.value.data
     made = along(a, _tensor(op.indices.type), known_view(op, dst), axis, Mode.WRITE)
-    barriers_to_come.before(a, op, made)
     if SCATTERED not in a.tracer.assumptions:
         a.tracer.assumptions.append(SCATTERED)
     a.emit(ev.Access(a.ins(op), a.lanes, (made,), equal=True))
@@ -179,7 +174,6 @@ def local_atomic(
 ) -> None:
     axis = op.axis.value.data
     made = along(a, _tensor(op.indices.type), known_view(op, dst), axis, Mode.RMW)
-    barriers_to_come.before(a, op, made)
     a.emit(ev.Access(a.ins(op), a.lanes, (made,), sem=Sem.RELAXED, scope=Scope.CTA))
     pass_to_copies(a, op)
 
@@ -205,7 +199,6 @@ def async_copy(
 ) -> None:
     view = known_view(op, result)
     made: Footprint = footprint(a, _tensor(op.src.type), view, Mode.WRITE, once=True)
-    barriers_to_come.before(a, op, made)
     lanes = a.lanes
     busy = np.asarray((made.starts >= 0).any(axis=1))
     if not busy.all():
@@ -226,4 +219,3 @@ def async_commit_group(a: Agent, op: ttg.AsyncCommitGroupOp, *tokens: Any) -> No
 @events(ttg.AsyncWaitOp)
 def async_wait(a: Agent, op: ttg.AsyncWaitOp, *tokens: Any) -> None:
     a.emit(ev.GroupWait(a.ins(op), a.lanes, CP_ASYNC, op.num.value.data))
-    barriers_to_come.waited(a)
