@@ -14,16 +14,15 @@ Storage is in logical row-major order. Where an op of the module sees the physic
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation
 
 from xttir.interp.affine import dense
 from xttir.interp.batch import merge, take
+from xttir.interp.cells import Cell, Part, who_of, within
 from xttir.interp.machine import Machine
-from xttir.interp.order import Stamp
 from xttir.interp.taint import Origin, Tainted
 from xttir.interp.views import (
     Gather,
@@ -40,51 +39,6 @@ from xttir.interp.views import (
     offsets_of,
 )
 
-AccessKind = Literal["read", "write", "atomic"]
-
-
-class Access(NamedTuple):
-    """An access that later ones may conflict with.
-
-    `footprint`: bool (1 or b, n) elements of the cell, None for all. `who`: slots of the buffer, as
-    bits. `slots`: the slot of each row of the footprint, None for all in order.
-    """
-
-    kind: AccessKind
-    op: Operation
-    stamp: Stamp
-    footprint: np.ndarray | None
-    who: int
-    slots: np.ndarray | None
-
-
-def bits_of(flags: np.ndarray) -> int:
-    """bool[n] as bits, the first one lowest."""
-    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
-
-
-def numbers_of_bits(bits: int) -> np.ndarray:
-    """The numbers of the bits that are set."""
-    raw = np.frombuffer(bits.to_bytes(-(-bits.bit_length() // 8), "little"), np.uint8)
-    return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
-
-
-def who_of(slots: np.ndarray) -> int:
-    """Slots int64[b] as bits. Remembered: descriptors of one set of programs share the array."""
-    known = _WHO.get(id(slots))
-    if known is not None and known[0] is slots:
-        return known[1]
-    flags = np.zeros(int(slots.max(initial=0)) + 1, bool)
-    flags[slots] = True
-    if len(_WHO) >= _MANY:
-        _WHO.clear()
-    bits = bits_of(flags)
-    _WHO[id(slots)] = (slots, bits)
-    return bits
-
-
-_WHO: dict[int, tuple[np.ndarray, int]] = {}
-_MANY = 64
 _last_choice: tuple[Any, Any, Any] = (None, None, None)
 
 
@@ -94,95 +48,6 @@ def _choose(slots: np.ndarray, programs: np.ndarray) -> np.ndarray:
     if _last_choice[0] is not slots or _last_choice[1] is not programs:
         _last_choice = (slots, programs, slots[programs])
     return _last_choice[2]
-
-
-class Part(NamedTuple):
-    """A value (1 or b, *s) of a whole cell for the programs in `slots` (`who` as bits) only."""
-
-    slots: np.ndarray
-    who: int
-    value: np.ndarray
-    bad: np.ndarray | None
-    origin: Origin | None
-
-
-class Cell:
-    """Part of a buffer that is stored as one array.
-
-    `value`: (1 or slots, *s), None while nobody has written any of it. `owned`: whether `value` is
-    an array of the cell's own with full extents. `unwritten`, `bad`: bool arrays that broadcast to
-    the value: elements nobody has written, and undefined ones (because of `origin`); None: none.
-    `over`: what some programs have stored since, while others were elsewhere. `rows`: the rows of
-    `value` that some slots took last. `accesses`: those that are not ordered before everything.
-    """
-
-    __slots__ = (
-        "accesses",
-        "bad",
-        "origin",
-        "over",
-        "owned",
-        "rows",
-        "shape",
-        "unwritten",
-        "value",
-    )
-
-    def __init__(self, shape: tuple[int, ...]):
-        self.shape = shape
-        self.value: np.ndarray | None = None
-        self.owned = False
-        self.unwritten: np.ndarray | None = np.ones((1,) * (len(shape) + 1), bool)
-        self.bad: np.ndarray | None = None
-        self.origin: Origin | None = None
-        self.over: Part | None = None
-        self.rows: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
-        self.accesses: list[Access] = []
-
-    def taken(self, slots: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """value[slots] for the cell's value, which nobody may change."""
-        if self.owned:
-            return value[slots]
-        if self.rows is None or self.rows[0] is not slots or self.rows[1] is not value:
-            self.rows = (slots, value, value[slots])
-        return self.rows[2]
-
-    def own(self, slots: int, dtype: np.dtype) -> np.ndarray:
-        """The value as an array of the cell's own (slots, *shape), and marks likewise."""
-        full = (slots, *self.shape)
-        if not self.owned:
-            if self.value is None:
-                # All bits set is NaN in every float type.
-                self.value = np.full((*full, dtype.itemsize), 0xFF, np.uint8).view(dtype)[..., 0]
-            else:
-                self.value = np.array(np.broadcast_to(self.value, full), order="C")
-            self.owned = True
-            if self.unwritten is not None:
-                self.unwritten = np.array(np.broadcast_to(self.unwritten, full), order="C")
-            if self.bad is not None:
-                self.bad = np.array(np.broadcast_to(self.bad, full), order="C")
-        assert self.value is not None
-        self._settle()
-        return self.value
-
-    def settle(self, slots: int, dtype: np.dtype) -> None:
-        """Move `over` into the value."""
-        if self.over is not None:
-            self.own(slots, dtype)
-
-    def _settle(self) -> None:
-        over = self.over
-        if over is None or self.value is None:
-            return
-        self.over = None
-        self.value[over.slots] = over.value
-        if self.unwritten is not None:
-            self.unwritten[over.slots] = False
-        if over.bad is not None and self.bad is None:
-            self.bad = np.zeros(self.value.shape, bool)
-        if self.bad is not None:
-            self.bad[over.slots] = False if over.bad is None else over.bad
-            self.origin = over.origin or self.origin
 
 
 class Buffer:
@@ -223,7 +88,7 @@ class Buffer:
         self.split = False
         self.cells = [whole]
         for n, cell in enumerate(parts):
-            whole.accesses += [_within(access, n, len(parts), cell) for access in cell.accesses]
+            whole.accesses += [within(access, n, len(parts), cell) for access in cell.accesses]
         if all(cell.value is None for cell in parts):
             return
         data = whole.own(self.slots, self.dtype)
@@ -237,14 +102,6 @@ class Buffer:
             whole.origin = whole.origin or cell.origin
         whole.unwritten = unwritten if unwritten.any() else None
         whole.bad = bad if bad.any() else None
-
-
-def _within(access: Access, number: int, cells: int, cell: Cell) -> Access:
-    """An access of cell `number` as one of a cell that holds all of them."""
-    rows = 1 if access.footprint is None else access.footprint.shape[0]
-    covered = np.zeros((rows, cells, prod(cell.shape)), bool)
-    covered[:, number] = True if access.footprint is None else access.footprint
-    return access._replace(footprint=covered.reshape(rows, -1))
 
 
 class MemDesc:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from xttir.interp.cells import Access
 from xttir.interp.machine import Machine
-from xttir.interp.memdesc import Access
 from xttir.interp.order import Stamp
 
 

@@ -16,18 +16,16 @@ from xttir.diagnostics import Kind, Location, Policy
 from xttir.dialects.locations import locations_of
 from xttir.interp import proxies
 from xttir.interp.batch import merge, take
-from xttir.interp.machine import Machine
-from xttir.interp.memdesc import (
+from xttir.interp.cells import (
     Access,
     AccessKind,
-    Buffer,
     Cell,
-    Choice,
-    MemDesc,
     bits_of,
     numbers_of_bits,
     who_of,
 )
+from xttir.interp.machine import Machine
+from xttir.interp.memdesc import Buffer, Choice, MemDesc
 from xttir.interp.memory_ops import RMW, rounds
 from xttir.interp.order import Stamp, in_order
 from xttir.interp.taint import Origin, taint_with
