@@ -125,8 +125,19 @@ def test_sarif(folder: Path) -> None:
         (PTX[:400].encode(), "reverse.ptx:"),
         (PTX.replace("bar.sync", "bar.snyc").encode(), "near: bar"),
         (PTX.replace("sm_80", "sm_90a").encode(), "the PTX is for sm_90a"),
+        (PTX.replace(".target sm_80", "").encode(), "the PTX names no target"),
+        (PTX.replace("bar.sync", "bar.sync 1, 2,").encode(), "does not take these operands"),
     ],
-    ids=["empty", "elf", "binary", "truncated", "misspelt", "other device"],
+    ids=[
+        "empty",
+        "elf",
+        "binary",
+        "truncated",
+        "misspelt",
+        "other device",
+        "no target",
+        "operands",
+    ],
 )
 @pytest.mark.parametrize("command", ["verify", "run"])
 def test_input_that_is_wrong(
@@ -138,6 +149,14 @@ def test_input_that_is_wrong(
     assert message in text
     assert "Traceback" not in text
     assert "erified" not in text
+
+
+def test_addresses_of_32_bits(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    narrow = PTX.replace(".address_size 64", ".address_size 32")
+    assert narrow != PTX
+    Path("reverse.ptx").write_text(narrow)
+    assert cli.main(["verify", "reverse.ptx", "--launch", "reverse.json"]) == 3
+    assert "addresses of 32 bits" in capsys.readouterr().err
 
 
 def test_without_a_launch(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,6 +95,11 @@ BAD = [
     ("tensors.index.init", {"copy_of": "y"}, "tensors.index.init: no tensor 'y'"),
     ("tensors.index.init", {"copy_of": "index"}, "tensors.index.init: 'index' is a copy of itself"),
     ("tensors.index.range", [3, 0], "tensors.index.range: the least value 3 is greater"),
+    (
+        "tensors.index.range",
+        [float("nan"), 1],
+        "tensors.index.range: expected numbers that are finite",
+    ),
     ("tensors.index.range", 3, "tensors.index.range: expected [least, greatest], found 3"),
     ("tensors.3x", {"dtype": "f32", "shape": [1]}, "tensors.3x: '3x' is not a name"),
     ("params.0.tensormap", "y", "params[0].tensormap: no tensor 'y'"),

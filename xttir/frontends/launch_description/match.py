@@ -12,9 +12,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr, ModuleOp, StringAttr
 
-from xttir.diagnostics import InputError
+from xttir.diagnostics import InputError, Unsupported
 from xttir.dialects.locations import location_of
 from xttir.dialects.ptx.function import DeclAttr, FuncOp, VariableOp
 from xttir.dialects.ptx.instruction import Instruction
@@ -114,6 +114,7 @@ class _Matcher:
             what = f"the PTX has no kernel '{d.entry}'{near(d.entry, kernels)}"
             self.wrong(("entry",), what, f"kernels of the PTX: {known}")
         kernel = kernels[d.entry]
+        self._header(kernel)
         d = self._architecture(d)
         self._instructions()
         self._threads(kernel, d)
@@ -121,6 +122,15 @@ class _Matcher:
         self._shared(kernel, d)
         self._params(kernel, d)
         return d
+
+    def _header(self, kernel: FuncOp) -> None:
+        """A target is named, and addresses have 64 bits."""
+        if not target_of(self.module).capability:
+            what = "the PTX names no target"
+            raise InputError(what, location_of(kernel), "`.target sm_90a`, say, at its beginning")
+        size = self.module.attributes.get("ptx.address_size")
+        if isinstance(size, IntegerAttr) and size.value.data != 64:
+            raise Unsupported(f"addresses of {size.value.data} bits", location_of(kernel))
 
     def _architecture(self, d: LaunchDescription) -> LaunchDescription:
         target = target_of(self.module)

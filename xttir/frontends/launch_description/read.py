@@ -7,6 +7,7 @@ The form is published as `schema.json` next to this file; the checks here are th
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from importlib import resources
 from pathlib import Path
@@ -270,6 +271,8 @@ def _range(at: Node) -> tuple[int, int]:
         if (isinstance(at.value, list | tuple) and len(at.value) == 2)
         else at.expected("[least, greatest]")
     )
+    if not (math.isfinite(low) and math.isfinite(high)):
+        at.expected("numbers that are finite")
     if low > high:
         at.fail(f"the least value {low} is greater than the greatest {high}")
     return low, high  # type: ignore[return-value]

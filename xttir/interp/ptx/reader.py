@@ -41,6 +41,7 @@ from xttir.interp.ptx.instruction import (
     Vec,
 )
 from xttir.interp.ptx.text import text_of
+from xttir.interp.ptx.wellformed import misfit
 
 MAX_INLINED = 200_000
 """Instructions after inlining; more is recursion or worse."""
@@ -279,7 +280,9 @@ class _Scope:
                 base = self.operand(attr.base, values)
                 assert isinstance(base, Reg | Symbol | Imm)
                 more = tuple(self.operand(p, values) for p in attr.more)
-                return Mem(base, attr.offset.data, more)
+                # Addresses wrap at 64 bits.
+                offset = (attr.offset.data + (1 << 63)) % (1 << 64) - (1 << 63)
+                return Mem(base, offset, more)
             case SinkAttr():
                 return Sink()
         raise Unsupported(f"operand {attr}")
@@ -292,6 +295,9 @@ class _Scope:
             src = tuple(self.operand(a, op.uses) for a in op.src)
         except Unsupported as error:
             raise Unsupported(error.what, _place(op), error.hint) from None
+        wrong = misfit(op.family, op.modifiers, dst, src)
+        if wrong:
+            raise InputError(wrong, _place(op))
         guard = None if op.guard is None else self.reg(op.guard, op.negated is not None)
         ins = Ins(self.source(op), op.family, op.modifiers, dst, src, guard, op)
         if op.FAMILY.updates:
