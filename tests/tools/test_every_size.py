@@ -26,10 +26,12 @@ double[(triton.cdiv(1000, 128),)](x, o, 1000, BLOCK=128)
 """
 
 
-def verify(tmp_path: Path, source: str, *flags: str) -> tuple[int, dict]:
+def verify(
+    tmp_path: Path, source: str, *flags: str, asked: str = "--every-size"
+) -> tuple[int, dict]:
     script, out = tmp_path / "script.py", tmp_path / "out.json"
     script.write_text(source)
-    command = [sys.executable, "-m", "xttir", "verify", "--every-size", *flags]
+    command = [sys.executable, "-m", "xttir", "verify", *filter(None, [asked]), *flags]
     command += ["--format", "json", "-o", str(out), str(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     return done.returncode, json.loads(out.read_text())
@@ -79,3 +81,21 @@ def test_a_size_that_depends_on_an_argument_unseen_refutes_nothing(tmp_path: Pat
     code, report = verify(tmp_path, CHUNKS)
     assert not report["faults"]
     assert code in (0, 3)
+
+
+def test_both_questions_are_asked_by_default(tmp_path: Path) -> None:
+    code, report = verify(tmp_path, SCRIPT.format(unit="BLOCK"), asked="")
+    assert code == 0, report
+    assert [o["every_size"] for o in report["outcomes"]] == [False, True]
+    code, report = verify(tmp_path, SCRIPT.format(unit="BLOCK"), asked="--every-schedule")
+    assert code == 0, report
+    assert [o["every_size"] for o in report["outcomes"]] == [False]
+
+
+def test_what_holds_by_accident_is_told_apart(tmp_path: Path) -> None:
+    source = SCRIPT.format(unit="BLOCK").replace("1000", "1024")
+    source = source.replace("offsets < n", "offsets < 2 * n")
+    code, report = verify(tmp_path, source)
+    assert code == 0, report
+    (outcome,) = report["outcomes"]
+    assert outcome["result"][1:] == ["only where, as in the launch: n % 128 == 0 (BLOCK)"]

@@ -397,6 +397,7 @@ def _first_lemmas(products: list[_Product]) -> list[Any]:
     out: list[Any] = []
     by_factor: dict[int, list[_Product]] = {}
     for p in products:
+        check_now()
         by_factor.setdefault(p.factor.get_id(), []).append(p)
         x, y, z = p.factor, p.other, p.value
         out.append(z3.Implies(z3.And(x >= 0, y >= 1), z >= x))
@@ -404,6 +405,7 @@ def _first_lemmas(products: list[_Product]) -> list[Any]:
         out.append(z3.Implies(z3.And(x >= 0, y >= 0), z >= 0))
     for group in by_factor.values():
         for p, q in combinations(group[:MAX_COMPARISONS], 2):
+            check_now()
             for a, b in ((p, q), (q, p)):
                 apart = z3.And(a.factor >= 0, a.other - b.other >= 1)
                 out.append(z3.Implies(apart, a.value - b.value >= a.factor))
@@ -422,6 +424,7 @@ def _lemmas(products: list[_Product], model: Any) -> list[Any]:
     for f, q, v, p in known:
         if v == f * q:
             continue
+        check_now()
         lemmas += _comparisons(f, q, v, p, known)
         x, y, z = p.factor, p.other, p.value
         lemmas.append(z3.Implies(x == f, z == f * y))
