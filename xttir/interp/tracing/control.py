@@ -58,8 +58,9 @@ def run_region(a: Agent, region: Region, args: Values | None) -> Values:
 
 
 def _run_block(a: Agent, block: Block) -> Operation | None:
+    last = block.last_op
     for op in block.ops:
-        if op.has_trait(IsTerminator):
+        if op is last and op.has_trait(IsTerminator):
             return op
         run_op(a, op)
     return None
