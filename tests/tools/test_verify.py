@@ -179,7 +179,7 @@ def test_without_a_launch(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         (["verify", "reverse.ptx", "--launch", "reverse.json", "more"], "unexpected 'more'"),
         (["run", "script.py"], "run takes a PTX file"),
         (["run", "reverse.ptx", "--launch", "reverse.json", "--schedule", "rnd"], "no schedule"),
-        (["verify", "--launch", "x.json", "script.py"], "are for PTX files"),
+        (["verify", "--launch", "x.json", "script.py"], "are for PTX and modules"),
     ],
 )
 def test_usage(
