@@ -34,6 +34,21 @@ def test_a_thread_needs_no_barrier_for_its_own_elements():
     assert races(without(text, "ttg.barrier")) == set()
 
 
+def test_lanes_that_load_by_matrices_need_one():
+    """ldmatrix reads rows of 16 bytes for lanes that hold a word of them each."""
+    words, tile = "tensor<256xf32, #line>", "!ttg.memdesc<256xf32, #plain1, #smem, mutable>"
+    text = module(
+        f"""  %a = ttg.local_alloc {AT} : () -> {tile}
+  ttg.local_store %v, %a : {words} -> {tile} // store
+  ttg.barrier local
+  %x = ttg.local_load %a : {tile} -> {words} // load""",
+        f"%v: {words}",
+    )
+    assert races(text) == set()
+    assert races(without(text, "ttg.barrier")) == {pair(text, "// store", "// load")}
+    assert races(without(text, "ttg.barrier").replace("cuda:90", "cuda:70")) == set()
+
+
 def test_an_allocation_with_contents_is_a_store():
     text = module(
         f"""  %a = ttg.local_alloc %v {AT} : ({ROWS}) -> {TILE} // store

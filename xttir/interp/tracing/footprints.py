@@ -72,6 +72,50 @@ def footprint(
     return made
 
 
+def touched(a: Agent, ty: TensorType, view: View, mode: Mode, *, since: int) -> Footprint:
+    """`footprint`, and where the access may be made by matrices (ldmatrix, stmatrix; from
+    capability `since` on), by a neighbour in the warp, too.
+
+    These instructions take rows of 16 bytes through other lanes than the holders of the elements:
+    what only the holder has waited for is not there for them. Every order among a warp's lanes is
+    one of them all, so that one lane more stands for any.
+    """
+    own = footprint(a, ty, view, mode)
+    if a.tracer.arch < since or not _by_matrices(a, ty, view):
+        return own
+    known = a.tracer.state.setdefault("neighbours", {})
+    made = known.get(id(own))
+    if made is None:
+        shape = own.starts.shape
+
+        def doubled(x: np.ndarray) -> np.ndarray:
+            x = np.broadcast_to(x, shape)
+            turned = np.roll(x.reshape(-1, 32, shape[1]), 1, axis=1).reshape(shape)
+            return np.concatenate([x, turned], axis=1)
+
+        cta = None if own.cta is None else doubled(own.cta)
+        # Keeping `own` keeps its id.
+        made = known[id(own)] = (own, replace(own, starts=doubled(own.starts), cta=cta))
+    return made[1]
+
+
+def _by_matrices(a: Agent, ty: TensorType, view: View) -> bool:
+    """Whether rows of 16 bytes are spread over 4 lanes a word each, or over 8 lanes an element each
+    (transposed)."""
+    if isinstance(ty.encoding, NoneAttr) or view.itemsize > CELL or view.space is Space.TENSOR:
+        return False
+    memo = view.pattern.memo
+    key = ("matrices", ty, view.ty.encoding, a.warps, view.shift % 16)
+    found = memo.get(key)
+    if found is None:
+        at = view.pattern.at.reshape(-1)[_held(a, ty)[:32]] + view.shift % 16
+        rows = [frozenset(lane) for lane in (at // 16).tolist()]
+        words = all(len(set(rows[n : n + 4])) == 1 for n in range(0, 32, 4))
+        turned = view.itemsize < CELL and all(len(set(rows[n::4])) == 1 for n in range(4))
+        found = memo[key] = words or turned
+    return found
+
+
 def whole(
     a: Agent,
     view: View,

@@ -22,7 +22,7 @@ from xttir.dialects import arith, ttg
 from xttir.dialects.locations import location_of
 from xttir.dialects.ttg import MemDescType
 from xttir.interp.physical import bytes_of_memory
-from xttir.interp.tracing.footprints import along, footprint
+from xttir.interp.tracing.footprints import along, footprint, touched
 from xttir.interp.tracing.handlers import events
 from xttir.interp.tracing.mbarriers import known_view
 from xttir.interp.tracing.scratch import pass_to_copies
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 ALIGNMENT = 1024
 """Of buffers in modules before the allocation of shared memory."""
 
+LDMATRIX, STMATRIX = 75, 90
+"""The capabilities from which on there are these instructions."""
 SCATTERED = "indices of a scatter into shared memory name no place twice"
 
 
@@ -129,7 +131,7 @@ def _type(op: Operation) -> MemDescType:
 
 @events(ttg.LocalLoadOp)
 def local_load(a: Agent, op: ttg.LocalLoadOp, src: Any, token: Any = None) -> None:
-    made = footprint(a, _tensor(op.result.type), known_view(op, src), Mode.READ)
+    made = touched(a, _tensor(op.result.type), known_view(op, src), Mode.READ, since=LDMATRIX)
     a.emit(ev.Access(a.ins(op), a.lanes, (made,)))
 
 
@@ -139,7 +141,7 @@ def local_store(a: Agent, op: ttg.LocalStoreOp, src: Any, dst: Any) -> None:
 
 
 def _store(a: Agent, op: Operation, ty: Any, view: View) -> None:
-    made = footprint(a, _tensor(ty), view, Mode.WRITE)
+    made = touched(a, _tensor(ty), view, Mode.WRITE, since=STMATRIX)
     a.emit(ev.Access(a.ins(op), a.lanes, (made,), equal=True))
 
 

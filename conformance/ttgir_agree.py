@@ -1,0 +1,139 @@
+"""Do modules after barrier insertion and their PTX have the same verdict, also with ops deleted?
+
+    python -m conformance.ttgir_agree --modules FOLDER [--only REGEX] [--count 20] [--deletions 4]
+
+FOLDER was filled by `conformance.ttgir_collect`. Each module is verified, lowered by Triton from
+there on, and its PTX is verified at the same launch: as it is, and with one op deleted that orders
+something, spread over the module. Kernels with host descriptors are left out. Where scratch memory
+of ops is concerned, the module may be refuted and its PTX be verified (see docs).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from conformance import forked, results
+from conformance.ttgir_modules import Kept, Store, smaller
+from conformance.ttgir_schedules import launch_of, preload
+
+ORDER = (
+    "ttg.barrier", "ttng.cluster_barrier", "ttng.wait_barrier", "ttng.arrive_barrier",
+    "ttng.barrier_expect", "ttng.fence_async_shared", "ttng.async_tma_store_wait",
+    "ttng.init_barrier", "ttng.tmem_wait",
+)  # fmt: skip
+"""Ops that order something and can be deleted."""
+SCRATCH = ("ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram")
+MADE_UP = ("out-of-bounds", "uninitialized")
+"""Kinds of faults that sizes of tensors, which nobody gives here, would decide."""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m conformance.ttgir_agree")
+    parser.add_argument("--modules", type=Path, required=True)
+    parser.add_argument("--only", default="", help="group, origin, kernel, capability or key")
+    parser.add_argument("--count", type=int, default=20, help="modules, the smallest first (20)")
+    parser.add_argument("--deletions", type=int, default=4, help="of a module, at most (4)")
+    parser.add_argument("--seconds", type=int, default=60, help="CPU time for a pair (60)")
+    parser.add_argument("--results", type=Path, help="lines of JSON (in FOLDER)")
+    args = parser.parse_args()
+    store = Store(args.modules)
+    path = args.results or args.modules / "agree.jsonl"
+    preload()
+    known = results.read(path, ("key", "deleted"))
+    chosen = [k for k in store.all() if k.launch and _wanted(store, k, args.only)]
+    chosen.sort(key=lambda k: store.path(k).stat().st_size)
+    for kept in chosen[: args.count]:
+        total = sum(store.text(kept).count(f"{name} ") for name in ORDER)
+        step = max(1, -(-total // max(args.deletions, 1)))
+        for deleted in (-1, *range(0, total, step)):
+            if (kept.key, deleted) in known:
+                continue
+            patience = 20 * args.seconds
+            found, ended = forked.ask(compared, patience, store, kept, deleted, cpu=args.seconds)
+            entry = {"key": kept.key, "deleted": deleted, "kernel": kept.kernel, "cc": kept.cc}
+            entry |= found or {"status": "time-out", "detail": ended}
+            results.append(path, entry)
+            if entry["status"] not in ("agree", "none"):
+                print(json.dumps(entry)[:600], flush=True)
+    entries = list(results.read(path, ("key", "deleted")).values())
+    words = Counter(e["status"] for e in entries if e["status"] != "none")
+    refuted = sum(bool(e.get("module")) for e in entries if e["status"] == "agree")
+    modules = len({e["key"] for e in entries})
+    print(f"{modules} modules, {sum(words.values())} pairs: {dict(words)}")
+    print(f"{refuted} agree in a fault")
+    return int(any(w not in ("agree", "coarse", "unsupported") for w in words))
+
+
+def _wanted(store: Store, kept: Kept, pattern: str) -> bool:
+    what = f"{kept.group} {kept.origin} {kept.kernel} {kept.cc} {kept.key}"
+    text = store.text(kept)
+    return bool(re.search(pattern, what)) and "tensordesc" not in text and "ttg.barrier" in text
+
+
+def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
+    """Both verdicts: "agree", "coarse" (only scratch memory makes the difference), "differ",
+    "unsupported"; "none" if there is no such op to delete."""
+    from xttir.analyses.launches import verify_launch
+    from xttir.analyses.modules import verify_module
+    from xttir.diagnostics import XttirError
+    from xttir.dialects.syntax.printer import module_text
+    from xttir.frontends.launch_description.match import match
+    from xttir.frontends.mlir import parse_module
+    from xttir.frontends.ptx import parse_ptx
+    from xttir.refine.to_ptx import launch_of as ptx_launch
+    from xttir.refine.to_ptx import lower
+
+    began = time.process_time()
+    launch = launch_of(store, kept)
+    launch = replace(launch, grid=smaller(launch.grid, 2))
+    name = ""
+    try:
+        module = parse_module(store.text(kept), str(store.path(kept)), verify=False)
+        if deleted >= 0:
+            there = [op for op in module.walk() if op.name in ORDER and not op.results]
+            if deleted >= len(there):
+                return {"status": "none"}
+            name = there[deleted].name
+            there[deleted].detach()
+            there[deleted].erase()
+        mine = verify_module(module, launch)
+        made = lower(module_text(module), kept.cc)
+        parsed = parse_ptx(made.ptx, "k.ptx")
+        other = verify_launch(parsed, match(ptx_launch(module, launch, made), parsed))[1]
+    except XttirError as error:
+        return {"status": "unsupported", "op": name, "detail": str(error)[:200]}
+    first, second = _counted(mine.faults), _counted(other.faults)
+    exact = [f for f in first if not any(f"{s} of" in f for s in SCRATCH)]
+    status = "differ"
+    if bool(first) == bool(second):
+        status = "agree"
+    elif first and not second and not exact:
+        status = "coarse"
+    return {
+        "status": status,
+        "op": name,
+        "module": first[:2],
+        "ptx": second[:2],
+        "open": [*mine.unknown[:1], *other.unknown[:1]],
+        "seconds": round(time.process_time() - began, 2),
+    }
+
+
+def _counted(faults: list[Any]) -> list[str]:
+    return [
+        f"{f.kind}: {f.message[:160]}"
+        for f in faults
+        if f.policy != "strict" and f.kind not in MADE_UP
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
