@@ -348,3 +348,71 @@ def test_memory_of_a_function_is_where_its_call_says():
     assert races(calls(0, 2048)) == set()
     text = calls(1024, 1024)
     assert races(text) == {pair(text, "// store", "// load")}
+
+
+# Barriers and blocks ------------------------------------------------------------------------------
+
+
+def test_a_barrier_that_does_not_exist():
+    ring = "!ttg.memdesc<2x1xi64, #plain1, #smem, mutable>"
+    one = "!ttg.memdesc<1xi64, #plain1, #smem, mutable>"
+    text = module(
+        f"""  %r = ttg.local_alloc {AT} : () -> {ring}
+  %i = arith.constant {{0}} : i32
+  %b = ttg.memdesc_index %r[%i] : {ring} -> {one}
+  ttng.init_barrier %b, 1 : {one}"""
+    )
+    assert faults(text.replace("{0}", "1")) == []
+    (fault,) = faults(text.replace("{0}", "2"))
+    assert fault.kind is Kind.OUT_OF_BOUNDS
+
+
+CLUSTER = """
+#split = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1],
+                       order = [1, 0], CGALayout = [[1, 0]]}>
+#other = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1],
+                       order = [1, 0], CGALayout = [[0, 1]]}>
+#memory = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0],
+                                CGALayout = [[1, 0]]}>
+#smem = #ttg.shared_memory
+module attributes {ttg.shared = 65536 : i32, "ttg.num-warps" = 4 : i32, "ttg.num-ctas" = 2 : i32,
+                   ttg.target = "cuda:90", "ttg.total-num-warps" = 4 : i32,
+                   "ttg.threads-per-warp" = 32 : i32} {
+tt.func public @k(%v: tensor<64x64xf16, #split>, %w: tensor<64x64xf16, #other>) {
+BODY
+  ttng.cluster_barrier
+  tt.return
+}
+}"""
+HALVES = "!ttg.memdesc<64x64xf16, #memory, #smem, mutable>"
+
+
+def test_a_store_into_the_memory_of_another_block_needs_a_cluster_barrier():
+    """Triton lowers it to st.shared::cluster."""
+    text = CLUSTER.replace(
+        "BODY",
+        f"""  %a = ttg.local_alloc %w {AT} : (tensor<64x64xf16, #other>) -> {HALVES} // store
+  BARRIER
+  %x = ttg.local_load %a : {HALVES} -> tensor<64x64xf16, #split> // load""",
+    )
+    assert races(text.replace("BARRIER", "ttng.cluster_barrier")) == set()
+    assert races(text.replace("BARRIER", "ttg.barrier local")) == {
+        pair(text, "// store", "// load")
+    }
+    own = text.replace("%w {", "%v {").replace("(tensor<64x64xf16, #other>)",
+                                               "(tensor<64x64xf16, #split>)")  # fmt: skip
+    assert races(own.replace("BARRIER", "ttg.barrier local")) == set()
+
+
+def test_a_conversion_between_blocks_meets_the_cluster_and_reads_all_of_it():
+    split, other = "tensor<64x64xf16, #split>", "tensor<64x64xf16, #other>"
+    scratch = "{allocation.offset = 0 : i32, allocation.size = 4096 : i32}"
+    text = CLUSTER.replace(
+        "BODY",
+        f"""  %x = ttg.convert_layout %v {scratch} : {split} -> {other} // convert
+  BARRIER
+  %a = ttg.local_alloc %v {AT} : ({split}) -> {HALVES} // store""",
+    )
+    assert races(text.replace("BARRIER", "ttng.cluster_barrier")) == set()
+    found = races(text.replace("BARRIER", "ttg.barrier local"))
+    assert found == {pair(text, "// convert", "// store")}

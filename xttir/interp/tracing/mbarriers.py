@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from xttir.diagnostics import Kind, Unsupported
 from xttir.dialects.locations import location_of
-from xttir.interp.tracing.footprints import copies
+from xttir.interp.tracing.footprints import copies, used
 from xttir.interp.tracing.values import View
 
 if TYPE_CHECKING:
@@ -72,6 +72,7 @@ class Barrier:
 def barrier_of(a: Agent, op: Operation, value: Any) -> Barrier:
     """The barrier that a descriptor names."""
     view = known_view(op, value)
+    used(a, view)
     known = a.tracer.state.setdefault("barriers", {})
     key = (view.pattern, view.shift, id(view.ty))
     found = known.get(key)
