@@ -94,7 +94,7 @@ def test_both_questions_are_asked_by_default(tmp_path: Path) -> None:
 
 def test_what_holds_by_accident_is_told_apart(tmp_path: Path) -> None:
     source = SCRIPT.format(unit="BLOCK").replace("1000", "1024")
-    source = source.replace("offsets < n", "offsets < 2 * n")
+    source = source.replace("offsets < n", "offsets < n + 5")
     code, report = verify(tmp_path, source)
     assert code == 0, report
     (outcome,) = report["outcomes"]

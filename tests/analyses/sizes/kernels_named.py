@@ -231,7 +231,7 @@ def embed() -> None:
     )
 
 
-@NAMED.add(assume="0 <= values(idx) < 1000")
+@NAMED.add()
 def embedding() -> None:
     embed()
 

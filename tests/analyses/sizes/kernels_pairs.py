@@ -112,7 +112,7 @@ def wide_kernel(x, rows, cols, stride, BAD: tl.constexpr, B: tl.constexpr):
 
 @pair(WRAPS, BOUNDS, assume="len(x) <= 2 ** 36")
 def offsets_of_large_tensors(bad: bool) -> None:
-    rows, cols = 7, 100
+    rows, cols = 230, 100
     x = rand(rows, cols)
     wide_kernel[(rows,)](x, rows, cols, x.stride(0), bad, B=128)
 

@@ -107,6 +107,7 @@ def add_words(contract: Contract, words: str) -> None:
                 # Whoever speaks of a length says how long the tensor may be.
                 if f"len({name})" in names and name in contract.short:
                     contract.facts.remove(contract.short.pop(name))
+                    contract.guessed -= set(contract.tensors[name].length.atoms())  # pyright: ignore
             reader.state(text, tree)
             contract.text.append(text)
 
