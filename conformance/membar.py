@@ -60,7 +60,7 @@ OWN_FAULTS = {
     "tmem_copy_after_alloc": f"{_NO_FENCE}, and nothing waits for the copy to tensor memory",
     "cluster_clc_with_per_cta_barrier": "the program ends without waiting for the request",
     "convert_layout_cluster_barrier": "a store into shared memory of the other block "
-    "(st.shared::cluster in the PTX of Triton 3.9), which a barrier of its own block does not order",
+    "(st.shared::cluster in the PTX of Triton 3.9) that a barrier of its own block does not order",
 }
 """Tests whose program is at fault whatever the barriers are, and why."""
 
