@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from xttir.analyses.modules import verify_module
+from xttir.analyses.verify import Report
 from xttir.diagnostics import Kind, Policy, Verdict
 from xttir.frontends.mlir import parse_module
 from xttir.interp.tracing import Launch
@@ -30,9 +31,9 @@ TYPES = """
 """  # noqa: E501
 
 
-def verify(body: str, cc: int = 90, total: int = 4, extra: str = "", arguments=None):
-    # Type names of the text are spelled out: the parser knows aliases of attributes alone.
-    text = f"""{TYPES}
+def module_of(body: str, cc: int = 90, total: int = 4, extra: str = "") -> str:
+    """A module of the kernel @k, after allocation and barrier insertion. `total`: warps."""
+    return f"""{TYPES}
 module attributes {{"ttg.num-warps" = 4 : i32, "ttg.num-ctas" = 1 : i32, ttg.shared = 65536 : i32,
     ttg.target = "cuda:{cc}", "ttg.total-num-warps" = {total} : i32{extra}}} {{
 tt.func public @k(%x: !d, %y: !dt, %n: i32) {{
@@ -45,6 +46,10 @@ tt.func public @k(%x: !d, %y: !dt, %n: i32) {{
   tt.return
 }}
 }}"""
+
+
+def verify(body: str, cc: int = 90, total: int = 4, extra: str = "") -> Report:
+    text = module_of(body, cc, total, extra)
     return verify_module(parse_module(text, "k.mlir"), Launch("k", (1, 1, 1), {2: 6}))
 
 
@@ -57,7 +62,7 @@ def changed(text: str, old: str, new: str) -> str:
     return text.replace(old, new)
 
 
-# A ring between a producer that loads and a consumer that multiplies --------------------------------
+# A ring between a producer that loads and a consumer that multiplies ------------------------------
 
 RING = """
   %a = ttg.local_alloc {allocation.offset = 0 : i32} : () -> !bufs
@@ -122,7 +127,7 @@ def test_ring():
 
 
 @pytest.mark.parametrize(
-    "old, new, expected",
+    ("old", "new", "expected"),
     [
         ("ttng.barrier_expect %f, 16384", "ttng.barrier_expect %f, 8192", Kind.PHASE),
         ("ttng.barrier_expect %f, 16384", "ttng.barrier_expect %f, 24576", Kind.DEADLOCK),
@@ -176,7 +181,7 @@ def test_stores():
 
 
 @pytest.mark.parametrize(
-    "old, new, expected",
+    ("old", "new", "expected"),
     [
         ("ttng.fence_async_shared {bCluster = false}\n", "\n", Kind.PROXY),
         ("ttng.async_tma_store_wait {pendings = 0 : i32, read_only}", "", Kind.RACE),
@@ -240,7 +245,7 @@ def test_tensor_memory():
 
 
 @pytest.mark.parametrize(
-    "old, new, expected",
+    ("old", "new", "expected"),
     [
         ("ttng.wait_barrier %m, %phase : !bar", "", Kind.RACE),
         ("ttng.wait_barrier %m, %phase", "ttng.wait_barrier %m, %c0", Kind.DEADLOCK),
