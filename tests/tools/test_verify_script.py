@@ -18,7 +18,7 @@ SCRIPTS = Path(__file__).parent.parent / "data/scripts"
 def verified(script: str, *args: str, cc: int, cwd: Path) -> dict[str, Any]:
     """The report of a script, which must be clean; its launches lie in `cwd`/dump."""
     options = ["--format", "json", "-o", "out.json", "--cc", str(cc), "--dump-launch", "dump"]
-    done = xttir("verify", *options, str(SCRIPTS / script), *args, cwd=cwd)
+    done = xttir("verify", "--every-schedule", *options, str(SCRIPTS / script), *args, cwd=cwd)
     assert done.code == 0, done.stdout + done.stderr
     report = json.loads((cwd / "out.json").read_text())
     assert report["verdict"] == "verified"
@@ -89,7 +89,17 @@ for pages in ([2, 0, 1], [2, 0, 1], [0, 1, 2]):
 
 def test_index_data_is_known_and_equal_launches_are_verified_once(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(INDEXED)
-    words = ["verify", "--format", "json", "-o", "out.json", "--dump-launch", "d", "script.py"]
+    words = [
+        "verify",
+        "--every-schedule",
+        "--format",
+        "json",
+        "-o",
+        "out.json",
+        "--dump-launch",
+        "d",
+        "script.py",
+    ]
     done = xttir(*words, cwd=tmp_path)
     assert done.code == 0, done.stdout + done.stderr
     report = json.loads((tmp_path / "out.json").read_text())
