@@ -33,6 +33,8 @@ ORDER = (
 SCRATCH = ("ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram")
 MADE_UP = ("out-of-bounds", "uninitialized")
 """Kinds of faults that sizes of tensors, which nobody gives here, would decide."""
+COPIES = "writes one place"
+"""In PTX it cannot be seen that threads which store to one place hold copies of one element."""
 
 
 def main() -> int:
@@ -131,7 +133,7 @@ def _counted(faults: list[Any]) -> list[str]:
     return [
         f"{f.kind}: {f.message[:160]}"
         for f in faults
-        if f.policy != "strict" and f.kind not in MADE_UP
+        if f.policy != "strict" and f.kind not in MADE_UP and COPIES not in f.message
     ]
 
 
