@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from xdsl.dialects.builtin import ModuleOp
 
+from xttir.analyses.arguments import open_arguments, representative, said
 from xttir.analyses.paths import Lines
 from xttir.analyses.verify import Report, distinct, verify_trace
 from xttir.diagnostics import Fault, Policy, Verdict
@@ -20,10 +21,23 @@ def verify_module(
     module: ModuleOp, launch: Launch, *, strict: bool = False, pair: Lines | None = None
 ) -> Report:
     """The verdict on all schedules of a kernel whose shared memory is allocated and whose barriers
-    stand in the module. See `verify_trace` for `strict` and `pair`. Raises `InputError` and
+    stand in the module. Arguments that decide something and are not given get values of ours
+    (`arguments`). See `verify_trace` for `strict` and `pair`. Raises `InputError` and
     `Unsupported`."""
-    traces = trace_module(module, launch)
-    return merged([verify_trace(t, strict=strict, pair=pair) for t in traces], strict)
+    missing = open_arguments(module, launch)
+    if not missing:
+        traces = trace_module(module, launch)
+        return merged([verify_trace(t, strict=strict, pair=pair) for t in traces], strict)
+    reports: list[Report] = []
+    tried: list[tuple[Launch, int]] = []
+    for given, value, traces in representative(module, launch, missing):
+        reports += (verify_trace(t, strict=strict, pair=pair) for t in traces)
+        tried.append((given, value))
+    result = merged(reports, strict)
+    if result.verdict is Verdict.VERIFIED:
+        values = [value for _, value in tried]
+        result.assumptions += said(module, tried[-1][0], missing, values)
+    return result
 
 
 def merged(reports: Sequence[Report], strict: bool = False) -> Report:

@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from xttir.analyses.passes import Refuted, has_layouts, is_kernel
 from xttir.analyses.verify import Report
-from xttir.diagnostics import InputError, Policy, Unsupported
+from xttir.diagnostics import Fault, InputError, Policy, Unsupported
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
 
@@ -70,27 +70,37 @@ class VerifyRacesPass(ModulePass):
 
     def _every_schedule(self, module: ModuleOp) -> None:
         from xttir.analyses.modules import verify_module
+        from xttir.analyses.programs import faults_at, races_of_any
         from xttir.dialects.syntax.printer import module_text
         from xttir.frontends.launch_description import load
-        from xttir.frontends.module_launch import known
+        from xttir.frontends.module_launch import bind, find_function, known
         from xttir.refine import after_barriers
         from xttir.tools.verify_ttgir import completed
 
+        found: list[Fault] = []
         if self.launch:
-            given = known.from_description(module, load(self.launch, module=True))
+            description = load(self.launch, module=True)
+            given = known.from_description(module, description)
+            found = faults_at(bind(module, description).launch, self.timeout)
         else:
             given = known.from_words(module, self.assume, self.entry)
+            if not self.assume:
+                found = races_of_any(module, find_function(module, self.entry), self.timeout)
+        if found:
+            raise Refuted(self.name, found)
         file = location_of(module).file
         text = module_text(module, locations=True)
         after = completed(lambda: after_barriers.complete(module, text, file))
         self._decide(verify_module(after.module, given, strict=self.strict))
 
     def _every_size(self, module: ModuleOp, kernels: list[tt.FuncOp]) -> None:
+        from xttir.analyses.programs import grid_words
         from xttir.analyses.sizes.assume import from_words
         from xttir.analyses.sizes.prove import prove
 
         results = [
-            prove(from_words(module, kernel, self.assume), self.timeout) for kernel in kernels
+            prove(from_words(module, kernel, grid_words(kernel, self.assume)), self.timeout)
+            for kernel in kernels
         ]
         faults = [fault for result in results for fault in result.faults]
         if faults:

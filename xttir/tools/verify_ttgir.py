@@ -15,10 +15,12 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 
 from xttir.analyses.passes import has_layouts, is_kernel
+from xttir.analyses.programs import faults_at, grid_words, races_of_any
 from xttir.diagnostics import InputError, Location, Policy, Unsupported, Verdict
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
-from xttir.frontends.module_launch import known
+from xttir.frontends.module_launch import bind, find_function, known
+from xttir.interp.launch import Launch as RunLaunch
 from xttir.interp.tracing import Launch
 from xttir.refine import after_barriers
 from xttir.refine.after_barriers import After
@@ -81,6 +83,17 @@ class ModuleVerifier:
             report.programs += launch.programs
 
 
+def _programs(launch: RunLaunch, settings: Settings, report: StaticReport) -> None:
+    """What programs do to global memory at a launch, and at those that keep to its contract."""
+    report.faults += faults_at(launch, settings.timeout)
+    report.assume(
+        [
+            "programs were run in one order at this launch, every access to global memory checked; "
+            "and asked whether they conflict at other sizes"
+        ]
+    )
+
+
 def _every_trip(module: ModuleOp, launch: Launch, seconds: float) -> list[str]:
     """A line for every argument that says how often a loop goes round."""
     from xttir.analyses.trips.growth import deciding_arguments
@@ -108,11 +121,18 @@ def verify_file(path: str, words: str, launch: str, entry: str, settings: Settin
             _every_size(module, words, launch, settings, report)
             return report
         if launch:
-            given = known.from_description(module, load(launch, module=True))
+            description = load(launch, module=True)
+            given = known.from_description(module, description)
+            with guarded(report):
+                _programs(bind(module, description).launch, settings, report)
         else:
             given = known.from_words(module, words, entry)
-        after = completed(lambda: after_barriers.complete(module, text, file))
-        ModuleVerifier(settings, report).kernel(after, given, file)
+            if not words:
+                found = races_of_any(module, find_function(module, entry), settings.timeout)
+                report.faults += found
+        with guarded(report):
+            after = completed(lambda: after_barriers.complete(module, text, file))
+            ModuleVerifier(settings, report).kernel(after, given, file)
     report.wall = time.monotonic() - began
     return report
 
@@ -129,7 +149,9 @@ def _every_size(
     if not kernels:
         raise InputError("the module has no kernel", location_of(module))
     sizes = EverySizes(report, replace(settings, assume=""))
-    sizes.contracts += [(0, from_words(module, kernel, words)) for kernel in kernels]
+    sizes.contracts += [
+        (0, from_words(module, kernel, grid_words(kernel, words))) for kernel in kernels
+    ]
     sizes.prove()
 
 

@@ -63,20 +63,18 @@ class Cuts(Order):
 
     def _count(self, at: int) -> None:
         """What the asynchronous operation at position `at` starts."""
-        _, _, chain, value = self.operations[at]
         event = self.blocks.views[at].event
         assert isinstance(event, ev.AsyncOp)
+        quiet = False
         if event.engine == "bulk" and isinstance(event.completion, ev.ByGroup):
-            inside = any(
-                f.mode is not Mode.READ and f.space is not Space.GLOBAL for f in event.footprints
-            )
-            if not inside:
-                # Only what it reads is memory that others may reuse.
+            # Only what it reads is memory that others may reuse.
+            quiet = all(f.mode is Mode.READ or f.space is Space.GLOBAL for f in event.footprints)
+        for chain, value in self.operations[at][2]:
+            if quiet:
                 owners = {c: r for (n, r), c in self.chains.engines.items() if n == "bulk"}
-                chain = np.array(
-                    [self.chains.engines["bulk" + READ, owners[int(c)]] for c in chain]
-                )
-        np.maximum.at(self._started, chain, value)
+                reps = [owners[int(c)] for c in chain]
+                chain = np.array([self.chains.engines["bulk" + READ, r] for r in reps])
+            np.maximum.at(self._started, chain, value)
 
     def active(self, first: int, last: int) -> np.ndarray:
         """Reps that take part in events between two cuts."""

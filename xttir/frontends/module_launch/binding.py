@@ -7,7 +7,7 @@ when the description is made: `bind` may be called again for a fresh copy of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 import numpy as np
@@ -67,6 +67,19 @@ class ModuleLaunch:
         return self.description.tensors[name].view(self.data[name])
 
 
+def of_module(description: LaunchDescription, parameters: int) -> LaunchDescription:
+    """A launch of a function with so many parameters, from one of the PTX that its module is
+    compiled to: that has two parameters more, for scratch memory, and a grid of blocks."""
+    if len(description.params) != parameters + 2:
+        return description
+    x, y, z = description.grid
+    return replace(
+        description,
+        params=description.params[:parameters],
+        grid=(x // description.cluster[0], y, z),
+    )
+
+
 def bind(
     module: ModuleOp,
     description: LaunchDescription,
@@ -81,6 +94,7 @@ def bind(
     the function's parameters."""
     function = find_function(module, description.entry)
     signature = parameters(function)
+    description = of_module(description, len(signature))
     if len(signature) != len(description.params):
         listed = ", ".join(f"{p.name}: {p.type}" for p in signature)
         raise InputError(

@@ -25,6 +25,7 @@ from xttir.frontends.launch_description import (
     ScalarParam,
     TensorSpec,
 )
+from xttir.frontends.module_launch.binding import of_module
 from xttir.frontends.module_launch.signature import find_function, parameters
 from xttir.interp.launch import Launch as RunLaunch
 from xttir.interp.launch import ScalarArg, Storage, TensorArg
@@ -179,25 +180,23 @@ def from_description(module: ModuleOp, description: LaunchDescription) -> Launch
     """The launch of a description of the module, or of the PTX that the module is compiled to:
     that has two parameters more, for scratch memory. Raises `InputError`."""
     op = find_function(module, description.entry)
-    given, wanted = len(description.params), len(op.args)
-    grid = description.grid
-    if given == wanted + 2:
-        x, y, z = grid
-        grid = (x // description.cluster[0], y, z)
-    elif given != wanted:
+    wanted = len(op.args)
+    description = of_module(description, wanted)
+    if len(description.params) != wanted:
+        given = len(description.params)
         raise InputError(
             f"the launch has {given} parameters, @{op.sym_name.data} has {wanted}", location_of(op)
         )
     numbers: dict[int, Number] = {}
     tensors: dict[int, TensorArg] = {}
-    for index, param in enumerate(description.params[:wanted]):
+    for index, param in enumerate(description.params):
         if isinstance(param, ScalarParam):
             numbers[index] = param.value
         elif isinstance(param, PointerParam) and param.tensor is not None and not param.offset:
             values = _contents(description.tensors[param.tensor])
             if values is not None:
                 tensors[index] = tensor(param.tensor, index, values)
-    return Launch(op.sym_name.data, grid, numbers, tensors)
+    return Launch(op.sym_name.data, description.grid, numbers, tensors)
 
 
 def _contents(spec: TensorSpec) -> np.ndarray | None:
