@@ -7,6 +7,7 @@ import pytest
 
 from tests.interp.ptx.kernels import Kernel, events, kinds
 from xttir.analyses.events import Arrive, ExpectTx, Scope, Sem, Wait
+from xttir.diagnostics import Policy
 from xttir.interp.ptx.mbarrier_state import MBarriers
 
 BAR = ".shared .align 8 .b64 bar; .shared .align 8 .b64 other;"
@@ -239,6 +240,15 @@ def test_events_carry_counts_bytes_and_scopes() -> None:
 def test_misuse(statement: str, kind: str) -> None:
     body = f"{BAR} {INIT.format(n=1)} setp.ne.u32 %p7, %r0, 0; @%p7 bra out; {statement} out: ret;"
     assert kind in kinds(Kernel(body, {}).run())
+
+
+@pytest.mark.parametrize("parity", [1, 3, -1])
+def test_the_lowest_bit_of_a_parity_is_looked_at(parity: int) -> None:
+    """As on an H200; compilers widen a bit with its sign."""
+    found = Kernel(f"{BAR} {INIT.format(n=1)} {TEST.format(p=parity)} ret;", {}).trace()
+    (wait,) = events(found, Wait)
+    assert set(wait.parity.tolist()) == {1}
+    assert [f.policy for f in found.faults] == [Policy.STRICT] * (parity != 1)
 
 
 def test_a_wait_that_never_returns_is_a_deadlock_that_says_what_is_missing() -> None:
