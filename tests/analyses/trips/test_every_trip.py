@@ -51,7 +51,8 @@ def load(name: str) -> str:
 
 def kernel(body: str) -> str:
     return f"""{TYPES}
-module attributes {{"ttg.num-warps" = 4 : i32, "ttg.num-ctas" = 1 : i32, "ttg.total-num-warps" = 8 : i32, ttg.shared = 8320 : i32,
+module attributes {{"ttg.num-warps" = 4 : i32, "ttg.num-ctas" = 1 : i32,
+                    "ttg.total-num-warps" = 8 : i32, ttg.shared = 8320 : i32,
                     ttg.target = "cuda:90"}} {{
 tt.func public @k(%n: i32) {{
   {HEAD}
