@@ -31,6 +31,7 @@ import numpy as np
 
 from conformance import forked, results
 from conformance.ttgir_modules import Kept, Store, key_of_text
+from conformance.works import operation, tutorial
 from xttir.diagnostics import XttirError
 
 TABLES = ("liger_losses", "liger_layers", "fla_recurrent", "fla_attention", "fla_modules")
@@ -196,10 +197,10 @@ def _packages(plan: Plan, args: argparse.Namespace) -> None:
             before = set(compare.TABLE)
             importlib.import_module(f"conformance.{table}")
             for op in [op for op in compare.TABLE if op not in before]:
-                work[f"{table.partition('_')[0]} {op}"] = _operation(compare.TABLE[op])
+                work[f"{table.partition('_')[0]} {op}"] = operation(compare.TABLE[op])
         if args.source is not None:
             folder = args.source.resolve() / "python" / "tutorials"
-            work |= {name: _tutorial(folder, name) for name in TUTORIALS}
+            work |= {name: tutorial(folder, name) for name in TUTORIALS}
         for path in sorted((args.shared / "cases" / "triton").glob("*.py")):
             work[f"script {path.stem}"] = _script(path)
         for path in sorted((args.shared / "cases" / "reports").glob("*/*.py")):
@@ -220,35 +221,6 @@ def _quiet(run: Callable[[], None]) -> None:
         pass
     except Exception as error:
         print(f"  {type(error).__name__}: {str(error)[:200]}", flush=True)
-
-
-def _operation(make: Callable[[], Any]) -> Callable[[], None]:
-    """Runs the cases of an operation, without their references."""
-
-    def run() -> None:
-        import torch
-
-        from conformance import compare
-
-        torch.manual_seed(0)
-        for case in make():
-            try:
-                compare.exercise(case)
-            except Exception as error:
-                print(f"  {case.name}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-
-    return run
-
-
-def _tutorial(folder: Path, name: str) -> Callable[[], None]:
-    def run() -> None:
-        from conformance.tutorial_driver import drive
-
-        path = next(iter(folder.glob(f"{name[-2:]}-*.py")))
-        with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
-            drive(str(path))
-
-    return run
 
 
 def _script(path: Path) -> Callable[[], None]:

@@ -29,12 +29,14 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from conformance import results
+from conformance.ttgir_modules import smaller
+from conformance.works import operation, tutorial
 
 TABLES = ("liger_losses", "liger_layers", "fla_recurrent", "fla_attention", "fla_modules")
 TUTORIALS = tuple(f"tutorial {n:02d}" for n in range(1, 10))
@@ -146,7 +148,7 @@ def serve(plan: Plan, tables: list[str], wanted: str) -> None:
             before = set(compare.TABLE)
             importlib.import_module(f"conformance.{table}")
             names = [op for op in compare.TABLE if op not in before]
-            todo |= {op: _operation(compare.TABLE[op]) for op in names}
+            todo |= {op: operation(compare.TABLE[op]) for op in names}
         if any(t.startswith("fla") for t in tables):
             importlib.import_module("fla.ops")
         # All that a fork needs, so that none imports it again, perhaps from files that changed.
@@ -155,7 +157,7 @@ def serve(plan: Plan, tables: list[str], wanted: str) -> None:
                 importlib.import_module(module.name)
         if plan.source is not None:
             folder = plan.source.resolve() / "python" / "tutorials"
-            todo |= {name: _tutorial(folder, name) for name in TUTORIALS}
+            todo |= {name: tutorial(folder, name) for name in TUTORIALS}
         for name, work in todo.items():
             if (plan.cc, name) in done or not re.search(wanted, name):
                 continue
@@ -171,35 +173,6 @@ def serve(plan: Plan, tables: list[str], wanted: str) -> None:
             if time.monotonic() < plan.until:
                 results.append(plan.path, entry)
             print(f"{plan.cc} {name}: {entry['status']} {ended} {entry['seconds']} s", flush=True)
-
-
-def _operation(make: Callable[[], Iterator[Any]]) -> Callable[[], None]:
-    """Runs the cases of an operation, without their references."""
-
-    def work() -> None:
-        import torch
-
-        from conformance import compare
-
-        torch.manual_seed(0)
-        for case in make():
-            try:
-                compare.exercise(case)
-            except Exception as error:
-                print(f"  {case.name}: {type(error).__name__}: {str(error)[:200]}", flush=True)
-
-    return work
-
-
-def _tutorial(folder: Path, name: str) -> Callable[[], None]:
-    def work() -> None:
-        from conformance.tutorial_driver import drive
-
-        path = next(iter(folder.glob(f"{name[-2:]}-*.py")))
-        with open(os.devnull, "w") as sink, contextlib.redirect_stdout(sink):
-            drive(str(path))
-
-    return work
 
 
 def _watched(session: Any, plan: Plan, name: str, work: Callable[[], None], left_out: Any) -> None:
@@ -252,16 +225,6 @@ def key_of(launch: Any) -> str:
     chosen = [(name, options.get(name)) for name in OPTIONS]
     text = plain_text(kernel.ir_text) + repr(chosen)
     return hashlib.sha1(text.encode()).hexdigest()[:16]
-
-
-def smaller(grid: tuple[int, int, int], programs: int) -> tuple[int, int, int]:
-    """The grid with its longest axes halved until it has at most so many programs."""
-    extents = list(grid)
-    while math.prod(extents) > programs:
-        longest = extents.index(max(extents))
-        extents[longest] = -(-extents[longest] // 2)
-    x, y, z = extents
-    return x, y, z
 
 
 def _validate(launch: Any, plan: Plan, send: Any) -> None:
