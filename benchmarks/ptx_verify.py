@@ -57,7 +57,8 @@ def rows(repeat: int) -> list[Row]:
 
 def capture(script: str, size: int, folder: Path) -> tuple[Path, Path] | str:
     """(PTX, launch description) of a script's launch, or why there are none."""
-    command = [sys.executable, "-m", "xttir", "verify", "--cc", "100", "--dump-launch", str(folder)]
+    command = [sys.executable, "-m", "xttir", "verify", "--every-schedule", "--cc", "100"]
+    command += ["--dump-launch", str(folder)]
     command += [str(SCRIPTS / f"{script}.py"), str(size), "ws"]
     ended = subprocess.run(command, capture_output=True, text=True)
     found = sorted(folder.glob("*.launch.json")) if folder.exists() else []
