@@ -13,36 +13,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import prod
 
-from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Attribute, Operation
 
 from xttir.dialects import ttg
 from xttir.dialects.layouts.linear_layout import LayoutError
 from xttir.dialects.layouts.parameters import blocks_of, cga_of, shape_per_block
+from xttir.dialects.layouts.placement import blocks_at
 from xttir.interp.machine import Machine
 from xttir.interp.types import numpy_dtype
 
 ORDER = "the order of the CTAs of a cluster"
 
 
-def module_number(op: Operation, name: str) -> int:
-    """The integer attribute `name` of the module that `op` is in; 0 if there is none."""
-    parent: Operation | None = op
-    while parent is not None and name not in parent.attributes:
-        parent = parent.parent_op()
-    found = None if parent is None else parent.attributes[name]
-    return found.value.data if isinstance(found, IntegerAttr) else 0
-
-
-def ctas_of(op: Operation) -> int:
-    """CTAs of the program that `op` is in."""
-    return max(1, module_number(op, "ttg.num-ctas"))
-
-
 def sharing(op: Operation, barrier: Attribute) -> int:
     """How many CTAs share each of the barriers of a descriptor."""
     assert isinstance(barrier, ttg.MemDescType)
-    return max(1, ctas_of(op) // prod(barrier.get_shape()))
+    return max(1, blocks_at(op) // prod(barrier.get_shape()))
 
 
 def part_bytes(memory: Attribute) -> int:
@@ -67,7 +53,7 @@ def commits(op: Operation, operands: Sequence[Attribute], two_ctas: bool) -> int
         return 1
     bases = [cga_of(ty.encoding).bases("block") for ty in operands]  # pyright: ignore
     found = 0
-    for cta in range(ctas_of(op)):
+    for cta in range(blocks_at(op)):
         if two_ctas and cta & 1:
             continue
         found += any(

@@ -15,10 +15,11 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from xttir.dialects import ttg, ttng
+from xttir.dialects.layouts.placement import integer_attribute, module_of
 from xttir.interp import phases, shared
 from xttir.interp.affine import dense
 from xttir.interp.attributes import integer
-from xttir.interp.clusters import commits, module_number
+from xttir.interp.clusters import commits
 from xttir.interp.dot import PRECISIONS
 from xttir.interp.dot_scaled import ELEMENT_TYPES, dot_scaled
 from xttir.interp.machine import Machine
@@ -221,7 +222,8 @@ def build_commit(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.tc_gen5_commit."""
     assert isinstance(op, ttng.TCGen5CommitOp)
     slots = operand_slots(c, op)
-    arrivals = commits(op, [v.type for v in op.descs], module_number(op, "ttng.two-ctas") != 0)
+    two_ctas = bool(integer_attribute(module_of(op), "ttng.two-ctas"))
+    arrivals = commits(op, [v.type for v in op.descs], two_ctas)
 
     def run(m: Machine, frame: Frame) -> None:
         predicate = held(m, op, None if slots["pred"] is None else frame[slots["pred"]])

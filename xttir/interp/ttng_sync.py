@@ -13,11 +13,12 @@ from xdsl.ir import Operation
 
 from xttir.diagnostics import Unsupported
 from xttir.dialects import ttg, ttng
+from xttir.dialects.layouts.placement import blocks_at
 from xttir.dialects.locations import location_of
 from xttir.interp import phases
 from xttir.interp.affine import dense
 from xttir.interp.agents import wait_until
-from xttir.interp.clusters import ctas_of, left_out, sharing
+from xttir.interp.clusters import left_out, sharing
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import Selected, select
 from xttir.interp.order import Epoch
@@ -47,7 +48,7 @@ def operand_slots(c: Compiler, op: Operation) -> dict[str, Any]:
 def build_init(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.init_barrier."""
     assert isinstance(op, ttng.InitBarrierOp)
-    ctas = ctas_of(op)
+    ctas = blocks_at(op)
     count = op.count.value.data * sharing(op, op.alloc.type)
 
     def run(m: Machine, frame: Frame) -> None:

@@ -14,8 +14,9 @@ from xdsl.dialects.builtin import ModuleOp
 
 from xttir.diagnostics import Location, Unsupported
 from xttir.dialects import tt
+from xttir.dialects.layouts.placement import capability_at
 from xttir.dialects.locations import location_of
-from xttir.frontends.module_launch.signature import target_of
+from xttir.interp.tracing.tracer import is_allocated
 from xttir.refine.stages import Stage
 
 MEMBAR = "triton-nvidia-gpu-membar"
@@ -32,13 +33,6 @@ class After:
     how: str
 
 
-def is_allocated(module: ModuleOp) -> bool:
-    """Whether shared memory has been given its places."""
-    return "ttg.shared" in module.attributes or any(
-        "allocation.offset" in op.attributes for op in module.walk()
-    )
-
-
 def complete(module: ModuleOp, text: str, file: str) -> After:
     """The module after barrier insertion. `text` is what it was read from, in `file`.
 
@@ -50,7 +44,7 @@ def complete(module: ModuleOp, text: str, file: str) -> After:
     from xttir.refine.stages import located
 
     _needs_triton(module)
-    stages = capture_module(Stage("", text, file=file), target_of(module) or 90, end="llir")
+    stages = capture_module(Stage("", text, file=file), capability_at(module) or 90, end="llir")
     made = after(located(stages[-1]), [s.name for s in stages if s.name])
     own = made.module.clone()
     _keep_names(module, own)

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import AnyFloat, IntegerType, ModuleOp
 
 from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
+from xttir.dialects.layouts.placement import capability_at
 from xttir.dialects.locations import location_of
 from xttir.frontends.launch_description import (
     LaunchDescription,
@@ -29,7 +30,6 @@ from xttir.frontends.module_launch.signature import (
     element_dtype,
     find_function,
     held_as,
-    target_of,
 )
 from xttir.interp.tracing import Launch
 from xttir.refine.capture import ModuleSource, Sink, forked
@@ -125,7 +125,7 @@ def launch_of(module: ModuleOp, launch: Launch, made: Lowered) -> LaunchDescript
     """The launch of the PTX that stands for a launch of its module: scalars that are not given are
     0, every pointer has a tensor of its own. Raises `Unsupported` for host descriptors."""
     op = find_function(module, launch.kernel)
-    capability = target_of(module) or 90
+    capability = capability_at(module) or 90
     tensors: dict[str, TensorSpec] = {}
     params: list[Param] = []
     for index, argument in enumerate(op.args):

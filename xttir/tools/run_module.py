@@ -17,6 +17,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from xttir.diagnostics import InputError, Location
+from xttir.dialects.layouts.placement import capability_at
 from xttir.frontends.launch_description import (
     LaunchDescription,
     ScalarParam,
@@ -34,7 +35,6 @@ from xttir.frontends.module_launch import (
     parameters,
     split_argument,
 )
-from xttir.frontends.module_launch.signature import target_of
 from xttir.policy import RunPolicy
 from xttir.tools.report import Report
 from xttir.tools.run import mismatch, shown
@@ -120,7 +120,7 @@ def _execute(
     from xttir.interp.executor import run_launch
 
     bound = bind(module, description, seed=inputs.seed)
-    if target_of(module) is not None:
+    if capability_at(module) is not None:
         report.policy = replace(report.policy, cc=bound.launch.cc)
     before = {name: array.copy() for name, array in bound.data.items()}
     expected = reference(description, before)

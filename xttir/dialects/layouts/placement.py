@@ -53,7 +53,8 @@ class Place(NamedTuple):
     blocks: int
 
 
-def _integer(op: Operation, name: str) -> int | None:
+def integer_attribute(op: Operation, name: str) -> int | None:
+    """The integer attribute `name` of `op`, if it has one."""
     attr = op.attributes.get(name)
     return attr.value.data if isinstance(attr, IntegerAttr) else None
 
@@ -82,7 +83,7 @@ def place_of(op: Operation) -> Place:
     while True:
         name = node.name
         if warps is None and name in ("tt.func", "builtin.module"):
-            warps = _integer(node, "ttg.num-warps")
+            warps = integer_attribute(node, "ttg.num-warps")
         if name == "builtin.module":
             break
         parent = _holder(node)
@@ -91,8 +92,8 @@ def place_of(op: Operation) -> Place:
         if warps is None and parent.name == "ttg.warp_specialize.partitions":
             warps = _warps_of_partition(parent, node)
         node = parent
-    lanes, blocks = _integer(node, "ttg.threads-per-warp"), _integer(node, "ttg.num-ctas")
-    return Place(warps, 32 if lanes is None else lanes, 1 if blocks is None else blocks)
+    lanes = integer_attribute(node, "ttg.threads-per-warp")
+    return Place(warps, 32 if lanes is None else lanes, blocks_at(node))
 
 
 def _warps_of_partition(partitions: Operation, inside: Operation) -> int | None:
@@ -112,7 +113,7 @@ def warps_at(op: Operation) -> int | None:
 
 def blocks_at(op: Operation) -> int:
     """The number of CTAs of a cluster."""
-    blocks = _integer(module_of(op), "ttg.num-ctas")
+    blocks = integer_attribute(module_of(op), "ttg.num-ctas")
     return 1 if blocks is None else blocks
 
 
@@ -120,6 +121,12 @@ def target_at(op: Operation) -> str | None:
     """The target that the module is compiled for, as `cuda:90`."""
     target = module_of(op).attributes.get("ttg.target")
     return target.data if isinstance(target, StringAttr) else None
+
+
+def capability_at(op: Operation) -> int | None:
+    """The compute capability in `ttg.target = "cuda:90"`, or None."""
+    kind, _, number = (target_at(op) or "").partition(":")
+    return int(number) if kind == "cuda" and number.isdigit() else None
 
 
 def is_generic(encoding: Attribute | None) -> bool:

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import IntegerType, TensorType
 
 from xttir.diagnostics import InputError
 from xttir.dialects import tt
+from xttir.dialects.layouts.placement import capability_at
 from xttir.frontends.launch_description import (
     DType,
     LaunchDescription,
@@ -38,7 +39,6 @@ from xttir.frontends.module_launch.signature import (
     find_function,
     held_as,
     parameters,
-    target_of,
 )
 from xttir.interp.types import is_float_type, numpy_dtype, shape_of
 
@@ -88,7 +88,7 @@ def describe(
     op = find_function(module, function)
     maker = _Maker(parameters(op), dict(given or {}), seed)
     params = maker.params()
-    capability = target_of(module)
+    capability = capability_at(module)
     return Described(
         LaunchDescription(
             entry=op.sym_name.data,

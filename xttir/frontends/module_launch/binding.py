@@ -16,6 +16,7 @@ from xdsl.ir import Attribute
 
 from xttir.diagnostics import InputError, Location
 from xttir.dialects import tt
+from xttir.dialects.layouts.placement import capability_at
 from xttir.frontends.launch_description import (
     LaunchDescription,
     Param,
@@ -33,7 +34,6 @@ from xttir.frontends.module_launch.signature import (
     find_function,
     held_as,
     parameters,
-    target_of,
     warps_of,
 )
 from xttir.interp.launch import (
@@ -112,7 +112,7 @@ def bind(
         binder.argument(parameter, param)
         for parameter, param in zip(signature, description.params, strict=True)
     )
-    capability = target_of(module) or (description.capability if description.arch else None)
+    capability = capability_at(module) or (description.capability if description.arch else None)
     launch = Launch(
         module=module,
         kernel=function.sym_name.data,

@@ -11,13 +11,13 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
     NameLoc,
-    StringAttr,
     TensorType,
 )
 from xdsl.ir import Attribute
 
 from xttir.diagnostics import InputError
 from xttir.dialects import tt
+from xttir.dialects.layouts.placement import integer_attribute
 from xttir.dialects.locations import location_of
 from xttir.frontends.launch_description import DTYPES, DType
 from xttir.interp.types import numpy_dtype
@@ -124,16 +124,7 @@ def held_as(dtype: np.dtype) -> DType:
     return DTYPES[f"b{8 * dtype.itemsize}"]
 
 
-def target_of(module: ModuleOp) -> int | None:
-    """The compute capability in `ttg.target = "cuda:90"`, or None."""
-    held = module.attributes.get("ttg.target")
-    if isinstance(held, StringAttr) and held.data.startswith("cuda:"):
-        number = held.data.removeprefix("cuda:")
-        return int(number) if number.isdigit() else None
-    return None
-
-
 def warps_of(module: ModuleOp) -> int:
     """`ttg.num-warps` of the module, else 4."""
-    held = module.attributes.get("ttg.num-warps")
-    return held.value.data if isinstance(held, IntegerAttr) else 4
+    held = integer_attribute(module, "ttg.num-warps")
+    return 4 if held is None else held

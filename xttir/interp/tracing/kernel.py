@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr
 
 from xttir.analyses import events as ev
 from xttir.analyses.events import Footprint, Mode, Scope, Sem, Space
@@ -23,28 +22,22 @@ SLOT = 16
 follows the first of them."""
 
 
-def attribute(a: Agent, name: str) -> int:
-    """An integer attribute of the module; 0 where it is missing."""
-    attr = a.tracer.module.attributes.get(name)
-    return attr.value.data if isinstance(attr, IntegerAttr) else 0
-
-
 def cta_group(a: Agent) -> int:
     """How many blocks work on one tensor core product."""
-    return 2 if attribute(a, "ttng.two-ctas") else 1
+    return 2 if a.tracer.attribute("ttng.two-ctas") else 1
 
 
 def begin(a: Agent) -> None:
-    columns = attribute(a, "ttg.tensor_memory_size")
+    columns = a.tracer.attribute("ttg.tensor_memory_size")
     if columns:
         _allocate(a, columns)
-    count = attribute(a, "ttg.ws_cluster_barrier_count")
+    count = a.tracer.attribute("ttg.ws_cluster_barrier_count")
     if count:
         _cluster_barriers(a, count)
 
 
 def end(a: Agent) -> None:
-    columns = attribute(a, "ttg.tensor_memory_size")
+    columns = a.tracer.attribute("ttg.tensor_memory_size")
     op = a.tracer.function
     if a.tracer.threads > a.count:
         a.meet_all(op)  # the workers are told that there is no more work
@@ -85,7 +78,7 @@ def _cluster_barriers(a: Agent, count: int) -> None:
     ins, lanes = a.ins(op), a.leader()
     ranks = np.arange(a.blocks, dtype=np.int32)
     arrivals = np.full(1, a.blocks - 1, np.int64)
-    first = attribute(a, "ttg.shared") - count * 2 * SLOT
+    first = a.tracer.attribute("ttg.shared") - count * 2 * SLOT
     for offset in range(first, first + count * 2 * SLOT, 2 * SLOT):
         for at in (offset, offset + SLOT):
             index = t.mbarriers.place(np.full(a.blocks, at), ranks, _no_fault)

@@ -15,7 +15,7 @@ from typing import Any
 
 import greenlet
 import numpy as np
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 from xdsl.printer import Printer
 
@@ -23,6 +23,7 @@ from xttir.analyses import events as ev
 from xttir.analyses.events import Blocked, Source, Trace
 from xttir.diagnostics import Fault, InputError, Unsupported
 from xttir.dialects import tt, ttg
+from xttir.dialects.layouts.placement import capability_at, integer_attribute
 from xttir.dialects.locations import location_of, locations_of
 from xttir.interp.ptx.mbarrier_state import MBarriers
 from xttir.interp.tracing import control, handlers, kernel
@@ -90,14 +91,14 @@ class Tracer:
     """Keeps what loops begin their iterations with, if asked to."""
 
     def __post_init__(self) -> None:
-        self.warps = _integer(self.module, "ttg.num-warps", 4)
-        self.blocks = _integer(self.module, "ttg.num-ctas", 1)
-        total = max(_integer(self.module, "ttg.total-num-warps", 0), self.warps, self._end_warp())
+        self.warps = self.attribute("ttg.num-warps", 4)
+        self.blocks = self.attribute("ttg.num-ctas", 1)
+        total = max(self.attribute("ttg.total-num-warps"), self.warps, self._end_warp())
         self.threads = total * WARP
         self.active = self.work.programs
         self.first_block = int(self.active[0]) * self.blocks
         self.first_lanes = (self.first_block + np.arange(self.blocks)) * self.threads
-        self.shared_bytes = max(_integer(self.module, "ttg.shared", 0), _SHARED)
+        self.shared_bytes = max(self.attribute("ttg.shared"), _SHARED)
         self.mbarriers = MBarriers(self.blocks, self.shared_bytes, lambda: None)
         self.choices = list(self.work.choices)
         self.chosen = 0
@@ -107,10 +108,15 @@ class Tracer:
         self._numbers: dict[Operation, int] = {}
         self._sources: list[Source] = []
         self.evaluator = Evaluator(self.module, self.launch)
-        self.arch = _arch(self.module)
-        self.placed = _placed(self.module)
+        self.arch = capability_at(self.module) or 90
+        self.placed = is_allocated(self.module)
         """Whether shared memory has been allocated; barriers have then been inserted too."""
         self.scheduler = greenlet.getcurrent()
+
+    def attribute(self, name: str, default: int = 0) -> int:
+        """An integer attribute of the module."""
+        held = integer_attribute(self.module, name)
+        return default if held is None else held
 
     def _end_warp(self) -> int:
         """One more than the last warp that a partition has."""
@@ -236,25 +242,11 @@ _SHARED = 1 << 18
 against this, they are against the buffers."""
 
 
-def _integer(module: ModuleOp, name: str, default: int) -> int:
-    attr = module.attributes.get(name)
-    return attr.value.data if isinstance(attr, IntegerAttr) else default
-
-
-def _placed(module: ModuleOp) -> bool:
+def is_allocated(module: ModuleOp) -> bool:
+    """Whether shared memory has been given its places."""
     return "ttg.shared" in module.attributes or any(
         "allocation.offset" in op.attributes for op in module.walk()
     )
-
-
-def _arch(module: ModuleOp) -> int:
-    """Compute capability of the module's target; 90 where it names none."""
-    target = module.attributes.get("ttg.target")
-    if isinstance(target, StringAttr):
-        _, _, number = target.data.partition(":")
-        if number.isdigit():
-            return int(number)
-    return 90
 
 
 def _text(op: Operation) -> str:
