@@ -476,3 +476,8 @@ class Trace:
     stores_of: Callable[[int], frozenset[int] | None] | None = None
     """For a load: the stores to shared and global memory that its value can reach, by way of
     registers. None: it may get anywhere. Lanes that execute such a store are in an event of it."""
+
+    def line(self, ins: int) -> int:
+        """The line that an instruction stands at, 0 if none is known."""
+        locations = self.instructions[ins].locations
+        return locations[0].line if locations else 0

@@ -63,11 +63,6 @@ def explained(order: Order, clusters: int) -> Explanation:
     )
 
 
-def _line(order: Order, ins: int) -> int:
-    locations = order.blocks.trace.instructions[ins].locations
-    return locations[0].line if locations else 0
-
-
 def _roles(order: Order, words: Words) -> list[Role]:
     """Classes with the same lines joined across warps."""
     blocks = order.blocks
@@ -82,7 +77,7 @@ def _roles(order: Order, words: Words) -> list[Role]:
     out = []
     for key, members in groups.items():
         lanes = np.unique(np.concatenate([order.classes.members[c] for c in members]))
-        lines = [_line(order, ins) for ins in set(key)]
+        lines = [order.blocks.trace.line(ins) for ins in set(key)]
         kinds: dict[str, int] = {}
         for at in found[members[0]]:
             name = _kind(blocks.views[at].event)
@@ -115,14 +110,15 @@ def _barriers(order: Order, words: Words) -> list[BarrierUse]:
         if order.blocks.count > 1:
             where += f" of block {b.cta} of its cluster"
         use = BarrierUse(where, b.count, b.phase)
-        for line, ways in (("updates", use.updates), ("waits", use.waits)):
+        for what, ways in (("updates", use.updates), ("waits", use.waits)):
             seen: dict[int, int] = {}
             for phase in b.phases:
-                for touch in phase.touches if line == "updates" else phase.waits:
+                for touch in phase.touches if what == "updates" else phase.waits:
                     ins = order.blocks.views[touch.view].event.ins
                     seen[ins] = seen.get(ins, 0) + 1
             for ins, times in seen.items():
-                ways.append(f"{words.operation(ins)} at line {_line(order, ins)} ({times} times)")
+                line = order.blocks.trace.line(ins)
+                ways.append(f"{words.operation(ins)} at line {line} ({times} times)")
         out.append(use)
     return out
 
@@ -130,7 +126,7 @@ def _barriers(order: Order, words: Words) -> list[BarrierUse]:
 def _named(order: Order, words: Words) -> list[str]:
     uses: dict[tuple[int, int], list[int]] = {}
     for g in order.met.generations:
-        lines = {_line(order, order.blocks.views[p.view].event.ins) for p in g.parts}
+        lines = {order.blocks.trace.line(order.blocks.views[p.view].event.ins) for p in g.parts}
         uses.setdefault((g.cta, g.id), []).extend(sorted(lines))
     out = []
     for (cta, id_), lines in uses.items():

@@ -175,18 +175,13 @@ def _ways(order: Order, report: Report) -> None:
     """Loops after which it depends on the value that ended them what is done."""
     trace = order.blocks.trace
     for ins in sorted(order.values.spins.divided):
-        line = _line(trace, ins)
+        line = trace.line(ins)
         report.tickets.append(line)
         report.assumptions.append(
             f"what is done after the loop that waits at line {line} depends on the value that ends "
             "it: each of the ways was looked at, and that they may be taken in another order "
             "changes nothing else"
         )
-
-
-def _line(trace: Trace, ins: int) -> int:
-    locations = trace.instructions[ins].locations
-    return locations[0].line if locations else 0
 
 
 def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) -> None:
@@ -227,7 +222,7 @@ def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) ->
     _ways(order, report)
     for at in sorted(order.values.tickets):
         view = blocks.views[at]
-        line = _line(trace, view.event.ins)
+        line = trace.line(view.event.ins)
         report.tickets.append(line)
         report.assumptions.append(
             f"which thread draws the last ticket at line {line} changes nothing but which thread "
