@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
 
 from xttir.analyses.events import Trace
 from xttir.analyses.trips.growth import deciding_arguments
-from xttir.analyses.trips.prove import every_trip
+from xttir.analyses.trips.prove import every_trip, name_of
 from xttir.diagnostics import InputError, Unsupported
 from xttir.dialects import tt
 from xttir.interp.tracing import Launch, trace_module
@@ -38,19 +38,14 @@ def open_arguments(module: ModuleOp, launch: Launch) -> list[int]:
     kernel = tt.function_named(module, launch.kernel)
     if kernel is None or not kernel.body.blocks:
         return []
-    types = [a.type for a in kernel.body.blocks[0].args]
-    return [
+    missing = {
         n
-        for n in deciding_arguments(module, launch.kernel)
-        if n not in launch.arguments and isinstance(types[n], IntegerType | IndexType)
-    ]
-
-
-def name_of(module: ModuleOp, launch: Launch, argument: int) -> str:
-    """What a parameter is called."""
-    kernel = tt.function_named(module, launch.kernel)
-    assert kernel is not None
-    return kernel.body.blocks[0].args[argument].name_hint or f"argument {argument}"
+        for n, a in enumerate(kernel.body.blocks[0].args)
+        if n not in launch.arguments and isinstance(a.type, IntegerType | IndexType)
+    }
+    if not missing:
+        return []
+    return [n for n in deciding_arguments(module, launch.kernel) if n in missing]
 
 
 def representative(
@@ -82,7 +77,9 @@ def representative(
 
 def said(module: ModuleOp, launch: Launch, missing: list[int], values: list[int]) -> list[str]:
     """What the verdict assumes of arguments that were not given, `launch` being the last tried."""
-    names = ", ".join(name_of(module, launch, n) for n in missing)
+    kernel = tt.function_named(module, launch.kernel)
+    assert kernel is not None
+    names = ", ".join(name_of(kernel, n) for n in missing)
     tried = ", ".join(map(str, values))
     out = [f"values of what was not given ({names}): {tried}"]
     for number in missing:

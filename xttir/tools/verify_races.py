@@ -13,7 +13,7 @@ from xdsl.passes import ModulePass
 
 from xttir.analyses.passes import Refuted, has_layouts, is_kernel
 from xttir.analyses.verify import Report
-from xttir.diagnostics import Fault, InputError, Policy, Unsupported
+from xttir.diagnostics import InputError, Policy, Unsupported
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
 
@@ -70,22 +70,13 @@ class VerifyRacesPass(ModulePass):
 
     def _every_schedule(self, module: ModuleOp) -> None:
         from xttir.analyses.modules import verify_module
-        from xttir.analyses.programs import faults_at, races_of_any
         from xttir.dialects.syntax.printer import module_text
-        from xttir.frontends.launch_description import load
-        from xttir.frontends.module_launch import bind, find_function, known
         from xttir.refine import after_barriers
-        from xttir.tools.verify_ttgir import completed
+        from xttir.tools.verify_ttgir import asked, completed
 
-        found: list[Fault] = []
-        if self.launch:
-            description = load(self.launch, module=True)
-            given = known.from_description(module, description)
-            found = faults_at(bind(module, description).launch, self.timeout)
-        else:
-            given = known.from_words(module, self.assume, self.entry)
-            if not self.assume:
-                found = races_of_any(module, find_function(module, self.entry), self.timeout)
+        question = asked(module, self.launch, self.assume, self.entry)
+        given = question.known()
+        found = question.sure_faults(self.timeout)
         if found:
             raise Refuted(self.name, found)
         file = location_of(module).file

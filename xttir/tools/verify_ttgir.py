@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import hashlib
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
 from xttir.analyses.passes import has_layouts, is_kernel
 from xttir.analyses.programs import faults_at, grid_words, races_of_any
-from xttir.diagnostics import InputError, Location, Policy, Unsupported, Verdict
+from xttir.diagnostics import Fault, InputError, Location, Policy, Unsupported, Verdict
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
+from xttir.frontends.launch_description import LaunchDescription
 from xttir.frontends.module_launch import bind, find_function, known
-from xttir.interp.launch import Launch as RunLaunch
 from xttir.interp.tracing import Launch
 from xttir.refine import after_barriers
 from xttir.refine.after_barriers import After
@@ -34,6 +34,11 @@ SCOPE = (
     "shared memory, tensor memory and barriers are looked at as the module has them; what two "
     "programs do to global memory is not (every size of the TTIR is about that)",
     "ops mean what Triton's own lowering makes of them",
+)
+
+RUN = (
+    "programs were run in one order at this launch, every access to global memory checked; and "
+    "asked whether they conflict at other sizes"
 )
 
 
@@ -83,15 +88,36 @@ class ModuleVerifier:
             report.programs += launch.programs
 
 
-def _programs(launch: RunLaunch, settings: Settings, report: StaticReport) -> None:
-    """What programs do to global memory at a launch, and at those that keep to its contract."""
-    report.faults += faults_at(launch, settings.timeout)
-    report.assume(
-        [
-            "programs were run in one order at this launch, every access to global memory checked; "
-            "and asked whether they conflict at other sizes"
-        ]
-    )
+@dataclass(frozen=True)
+class Asked:
+    """What a command says of a launch of a module: a `description`, or `words` about `entry`."""
+
+    module: ModuleOp
+    description: LaunchDescription | None
+    words: str
+    entry: str
+
+    def known(self) -> Launch:
+        """What is known of the launch. Raises `InputError`."""
+        if self.description is not None:
+            return known.from_description(self.module, self.description)
+        return known.from_words(self.module, self.words, self.entry)
+
+    def sure_faults(self, seconds: float) -> list[Fault]:
+        """What programs do to each other's global memory (`analyses.programs`): at the launch and
+        at those that keep to its contract, or in any launch where nothing is said."""
+        if self.description is not None:
+            return faults_at(bind(self.module, self.description).launch, seconds)
+        if self.words:
+            return []
+        return races_of_any(self.module, find_function(self.module, self.entry), seconds)
+
+
+def asked(module: ModuleOp, launch: str, words: str, entry: str) -> Asked:
+    """`launch`: the file of a description, "" for none. Raises `InputError`."""
+    from xttir.frontends.launch_description import load
+
+    return Asked(module, load(launch, module=True) if launch else None, words, entry)
 
 
 def _every_trip(module: ModuleOp, launch: Launch, seconds: float) -> list[str]:
@@ -107,7 +133,6 @@ def _every_trip(module: ModuleOp, launch: Launch, seconds: float) -> list[str]:
 def verify_file(path: str, words: str, launch: str, entry: str, settings: Settings) -> StaticReport:
     """`xttir verify K.ttgir`, "-" for standard input: a launch from a description, or from words
     (`frontends.module_launch.known`)."""
-    from xttir.frontends.launch_description import load
     from xttir.frontends.mlir import parse_module
     from xttir.tools.run_module import read_text
 
@@ -120,16 +145,12 @@ def verify_file(path: str, words: str, launch: str, entry: str, settings: Settin
         if not has_layouts(module):
             _every_size(module, words, launch, settings, report)
             return report
-        if launch:
-            description = load(launch, module=True)
-            given = known.from_description(module, description)
-            with guarded(report):
-                _programs(bind(module, description).launch, settings, report)
-        else:
-            given = known.from_words(module, words, entry)
-            if not words:
-                found = races_of_any(module, find_function(module, entry), settings.timeout)
-                report.faults += found
+        question = asked(module, launch, words, entry)
+        given = question.known()
+        with guarded(report):
+            report.faults += question.sure_faults(settings.timeout)
+            if launch:
+                report.assume([RUN])
         with guarded(report):
             after = completed(lambda: after_barriers.complete(module, text, file))
             ModuleVerifier(settings, report).kernel(after, given, file)

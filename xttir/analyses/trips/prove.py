@@ -72,6 +72,11 @@ class EveryTrip:
         )
 
 
+def name_of(kernel: tt.FuncOp, argument: int) -> str:
+    """What a parameter is called."""
+    return kernel.body.blocks[0].args[argument].name_hint or f"argument {argument}"
+
+
 class _NotShown(Exception):
     pass
 
@@ -82,7 +87,7 @@ def every_trip(module: ModuleOp, launch: Launch, argument: int, seconds: float =
     kernel = tt.function_named(module, launch.kernel)
     assert kernel is not None
     parameter = kernel.body.blocks[0].args[argument]
-    name = parameter.name_hint or f"argument {argument}"
+    name = name_of(kernel, argument)
     proof = _Proof(module, launch, argument, parameter, time.monotonic() + seconds)
     try:
         return replace(proof.run(), name=name)
