@@ -42,6 +42,8 @@ class Ground:
         self.atom_of = np.zeros(0, np.int32)
         """By granule; 0: touched by nothing."""
         self.atoms = 1
+        self.first = np.zeros(1, np.int64)
+        """By atom: the first of its granules."""
         self.state = np.zeros(0, np.int32)
         """By atom, for the sweep."""
         self._known: dict[tuple[bytes, tuple[int, ...], int], Print] = {}
@@ -76,6 +78,8 @@ class Ground:
         for p in self.prints:
             self._refine(self.granules(p)[0])
         self._renumber()
+        self.first = np.zeros(self.atoms, np.int64)
+        self.first[self.atom_of[::-1]] = np.arange(count)[::-1]
         mark = np.zeros(self.atoms, bool)
         for p in self.prints:
             touched = self.atom_of[self.granules(p)[0]]
@@ -131,15 +135,6 @@ class Ground:
         mark[atoms] = True
         kept = mark[self.atom_of[spread]]
         return spread[kept], rows[kept]
-
-    def firsts(self, x: Print, y: Print, atoms: np.ndarray) -> np.ndarray:
-        """One granule of each of `atoms` that both prints cover."""
-        both = self.common(x, y, atoms)
-        return np.array([int(np.argmax(self.atom_of == atom)) for atom in both], np.int64)
-
-    def common(self, x: Print, y: Print, atoms: np.ndarray) -> np.ndarray:
-        """Those of `atoms` that both prints cover."""
-        return np.intersect1d(np.intersect1d(x.atoms, y.atoms), atoms)
 
     def place(self, granule: int) -> int:
         """First address (place) of a granule index."""

@@ -427,9 +427,9 @@ class Sweep:
 
     def meet(self, x: Record, y: Record, atoms: np.ndarray) -> tuple[np.ndarray, ...]:
         """Rows of x, rows of y and granules, for every granule that two rows have in common; of an
-        atom that all rows of both cover, for one granule."""
+        atom that all rows of both cover, for one granule. Both cover all of `atoms`."""
         if x.print.uniform and y.print.uniform:
-            first = self.ground.firsts(x.print, y.print, atoms)
+            first = self.ground.first[atoms]
             nx, ny = x.print.starts.shape[0], y.print.starts.shape[0]
             rx, ry = np.divmod(np.arange(nx * ny), ny)
             times = len(first)
@@ -464,7 +464,7 @@ class Sweep:
         """The pairs of rows that meet out of order, with the granules where they do; of atoms that
         are alike in that, for one."""
         if x.print.uniform and y.print.uniform:
-            atoms = self.ground.common(x.print, y.print, atoms)[:1]
+            atoms = atoms[:1]
         rx, ry, granules = self.meet(x, y, atoms)
         bad = ~self.ordered(x, y, rx, ry, same, other)
         return rx[bad], ry[bad], granules[bad]
