@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -49,13 +50,15 @@ KNOWN_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Plan:
-    """What a process does: for which capability, how long a source may take, and into what."""
+    """What a process does: for which capability, how long a source may take, and into what.
+    `per_kernel`: modules of a kernel that are enough, 0 for all."""
 
     cc: int
     folder: Path
     seconds: float
     configs: int
     sample: int
+    per_kernel: int = 0
 
     @property
     def store(self) -> Store:
@@ -74,10 +77,12 @@ def main() -> int:
     parser.add_argument("--shared", type=Path, default=shared)
     parser.add_argument("--seconds", type=float, default=600, help="for a source (600)")
     parser.add_argument("--configs", type=int, default=2, help="of an autotuner; 0 for all (2)")
+    parser.add_argument("--per-kernel", type=int, default=0, help="modules; 0 for all (0)")
     parser.add_argument("--sample", type=int, default=2, help="parameter sets of a test (2)")
     args = parser.parse_args()
     for cc in map(int, args.cc.split(",")):
-        plan = Plan(cc, args.modules.resolve(), args.seconds, args.configs, args.sample)
+        folder = args.modules.resolve()
+        plan = Plan(cc, folder, args.seconds, args.configs, args.sample, args.per_kernel)
         forked.run(_files, None, plan, args)
         forked.run(_packages, None, plan, args)
         if args.source is not None:
@@ -104,14 +109,18 @@ def _due(plan: Plan, name: str, args: argparse.Namespace) -> Any:
 # What a launch is compiled to -------------------------------------------------------------------
 
 
-def record(plan: Plan, group: str, origin: str, launch: Any, known: set[str]) -> None:
-    """Keep the module that a launch of Triton's is compiled to, if it is new."""
+def record(
+    plan: Plan, group: str, origin: str, launch: Any, known: set[str], counts: Counter[str]
+) -> None:
+    """Keep the module that a launch of Triton's is compiled to, if it is new. `counts`: how many
+    there are of every kernel."""
     from xttir.refine.capture import capture_launch
 
     key = _source_key(launch)
-    if key in known:
+    if key in known or (plan.per_kernel and counts[launch.kernel] >= plan.per_kernel):
         return
     known.add(key)
+    counts[launch.kernel] += 1
     try:
         stages = capture_launch(launch, end="llir")
     except XttirError as error:
@@ -187,9 +196,10 @@ def _packages(plan: Plan, args: argparse.Namespace) -> None:
     work: dict[str, Callable[[], None]] = {}
     current: list[str] = [""]
     known: set[str] = set()
+    counts: Counter[str] = Counter()
 
     def seen(launch: Any) -> None:
-        record(plan, current[0].split(" ")[0], current[0], launch, known)
+        record(plan, current[0].split(" ")[0], current[0], launch, known, counts)
 
     with recording(plan, seen):
         limit_autotuning(plan.configs)
@@ -209,6 +219,7 @@ def _packages(plan: Plan, args: argparse.Namespace) -> None:
             with _due(plan, name, args) as due:
                 if due:
                     current[0] = name
+                    counts = Counter(k.kernel for k in plan.store.all() if k.cc == plan.cc)
                     ended = forked.run(_quiet, plan.seconds, run)
                     if ended:
                         print(f"  {name}: {ended}", flush=True)
@@ -278,7 +289,7 @@ def pytest_configure(config: Any) -> None:
     known: set[str] = set()
 
     def seen(launch: Any) -> None:
-        record(plan, "gluon", f"{name} {launch.kernel}", launch, known)
+        record(plan, "gluon", f"{name} {launch.kernel}", launch, known, Counter())
 
     _session = recording(plan, seen)
     _session.__enter__()
