@@ -109,9 +109,13 @@ def test_what_control_needs_gets_values(folder: Path) -> None:
 
 
 def test_integer_data_can_be_given(folder: Path) -> None:
-    text = RACY.replace("arith.addi %n, %c0", "arith.addi %n, %rounds")
-    Path("data.ttgir").write_text(text)
-    assert report_of("data.ttgir", "--assume", "n == 0")[0] == 3
+    for name, text in (("data", RACY), ("good", RIGHT)):
+        of_data = text.replace("arith.addi %n, %c0", "arith.addi %n, %rounds")
+        Path(f"{name}.ttgir").write_text(of_data)
+    assert report_of("data.ttgir", "--assume", "n == 0")[0] == 1
+    code, report = report_of("good.ttgir", "--assume", "n == 0")
+    assert code == 0
+    assert any("as long as data says" in text for text in report["assumptions"])
     assert report_of("data.ttgir", "--assume", "n == 0; idx == [0]")[0] == 0
     assert report_of("data.ttgir", "--assume", "n == 0; idx == [2]")[0] == 1
 
@@ -123,7 +127,10 @@ def test_a_launch_description(folder: Path) -> None:
         "params": [{"pointer": "x"}, {"pointer": "i"}, {"i32": 1}],
     }
     Path("l.json").write_text(json.dumps(launch))
-    assert report_of("right.ttgir", "--launch", "l.json")[0] == 0
+    code, report = report_of("right.ttgir", "--launch", "l.json")
+    assert code == 0
+    of_global = [text for text in report["assumptions"] if "global memory" in text]
+    assert [text.split()[2] for text in of_global] == ["run"]
     assert report_of("racy.ttgir", "--launch", "l.json")[0] == 1
     del launch["params"][0]
     Path("l.json").write_text(json.dumps(launch))
@@ -200,6 +207,7 @@ def test_ttir_is_for_every_size(folder: Path) -> None:
     Path("k.ttir").write_text(text)
     code, report = report_of("k.ttir")
     assert (code, report["outcomes"][0]["level"]) == (0, "ttir")
+    assert report["stats"]["wall_seconds"] > 0
     Path("k.ttir").write_text(
         text.replace("%x, %pid", "%x, %c").replace(
             "%pid = tt.get_program_id x", "%c = arith.constant 0"

@@ -31,11 +31,18 @@ from xttir.tools.verify import Settings, guarded
 
 SCOPE = (
     "grid, scalars and integer data are those of the launch; other data may be anything",
-    "shared memory, tensor memory and barriers are looked at as the module has them; what two "
-    "programs do to global memory is not (every size of the TTIR is about that)",
+    "shared memory, tensor memory and barriers are looked at as the module has them",
     "ops mean what Triton's own lowering makes of them",
 )
 
+SCHEDULES = (
+    "what programs do to each other's global memory is not looked at (every size of the TTIR is "
+    "about that)"
+)
+RACES = (
+    "of what programs do to each other's global memory only races are asked for, and only where no "
+    "argument scales an address"
+)
 RUN = (
     "programs were run in one order at this launch, every access to global memory checked; and "
     "asked whether they conflict at other sizes"
@@ -43,11 +50,13 @@ RUN = (
 
 
 class ModuleVerifier:
-    """Verifies modules after barrier insertion and adds what it finds to `report`."""
+    """Verifies modules after barrier insertion and adds what it finds to `report`, which says of
+    global memory `globally`."""
 
-    def __init__(self, settings: Settings, report: StaticReport):
+    def __init__(self, settings: Settings, report: StaticReport, globally: str = SCHEDULES):
         self.settings = settings
         self.report = report
+        self.globally = globally
 
     def kernel(self, after: After, launch: Launch, file: str, index: int = 0) -> None:
         """One kernel at one launch. Raises `InputError` and `Unsupported`."""
@@ -65,7 +74,7 @@ class ModuleVerifier:
         pair = explain if isinstance(explain, tuple) else None
         try:
             result = verify_module(after.module, launch, strict=settings.strict, pair=pair)
-            report.assume([*SCOPE, after.how, *result.assumptions])
+            report.assume([*SCOPE, self.globally, after.how, *result.assumptions])
             for fault in result.faults:
                 shown = replace(
                     places.presented(fault), launch=index, launch_text=text, confirmed=False
@@ -142,18 +151,17 @@ def verify_file(path: str, words: str, launch: str, entry: str, settings: Settin
         text = read_text(path)
         file = "<stdin>" if path == "-" else path
         module = parse_module(text, file)
-        if not has_layouts(module):
+        if has_layouts(module):
+            question = asked(module, launch, words, entry)
+            given = question.known()
+            with guarded(report):
+                report.faults += question.sure_faults(settings.timeout)
+            with guarded(report):
+                after = completed(lambda: after_barriers.complete(module, text, file))
+                globally = RUN if launch else SCHEDULES if words else RACES
+                ModuleVerifier(settings, report, globally).kernel(after, given, file)
+        else:
             _every_size(module, words, launch, settings, report)
-            return report
-        question = asked(module, launch, words, entry)
-        given = question.known()
-        with guarded(report):
-            report.faults += question.sure_faults(settings.timeout)
-            if launch:
-                report.assume([RUN])
-        with guarded(report):
-            after = completed(lambda: after_barriers.complete(module, text, file))
-            ModuleVerifier(settings, report).kernel(after, given, file)
     report.wall = time.monotonic() - began
     return report
 

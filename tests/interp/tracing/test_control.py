@@ -61,7 +61,7 @@ def test_one_trace_where_nothing_depends_on_the_program():
 
 
 def test_an_argument_that_is_not_given_is_named():
-    with pytest.raises(Unsupported, match=r"upper bound of a loop.*#0 \(n\)"):
+    with pytest.raises(Unsupported, match=r"warp_specialize in a loop.*#0 \(n\)"):
         traces(f"%x = arith.addi %n, %c1 : i32 {LOOP}")
 
 
@@ -102,7 +102,7 @@ def test_loops_of_blocks():
 ^end:
   tt.return"""
     assert [meetings(t) for t in traces(body, 4, {0: 5})] == [5]
-    with pytest.raises(Unsupported, match="condition of a loop"):
+    with pytest.raises(Unsupported, match="warp_specialize in a loop"):
         traces(body)
 
 
@@ -153,11 +153,11 @@ def test_integers_that_the_launch_gives_are_known():
 def test_integers_that_the_kernel_writes_are_not_known():
     body = f"tt.store %q, %c0 : !tt.ptr<i32> {LENGTHS}"
     shared = integers([2, 0, 2, 5])
-    with pytest.raises(Unsupported, match="upper bound"):
+    with pytest.raises(Unsupported, match="in a loop whose end depends on data"):
         traces(body, 4, tensors={1: shared, 2: shared})
     assert len(traces(body, 4, tensors={1: shared, 2: integers([1])})) == 3
 
 
 def test_integers_outside_of_their_tensor_are_not_known():
-    with pytest.raises(Unsupported, match="upper bound"):
+    with pytest.raises(Unsupported, match="in a loop whose end depends on data"):
         traces(LENGTHS, 5, tensors={1: integers([2, 0, 2, 5])})

@@ -47,6 +47,8 @@ class Agent:
     """Where shared memory of the function begins that it is in."""
     pending: list[Any] = field(default_factory=list)
     """See `barriers_to_come`."""
+    open_loops: dict[Any, Any] = field(default_factory=dict)
+    """See `open_loops`."""
     steps: int = 0
     """Ops executed."""
     thread: Any = None

@@ -7,22 +7,22 @@ flow of these dialects is that of a whole program, so all of its threads go the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType
-from xdsl.ir import Attribute, Block, Operation, Region
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from xttir.analyses.events import Access, Footprint, Mode, Space
 from xttir.diagnostics import Unsupported
 from xttir.dialects import cf, scf, tt, ttg
 from xttir.dialects.locations import location_of
-from xttir.interp.tracing import handlers
+from xttir.interp.tracing import handlers, open_loops
 from xttir.interp.tracing.agents import Agent
-from xttir.interp.tracing.evaluate import PURE
+from xttir.interp.tracing.evaluate import WITHOUT_EVENTS
 from xttir.interp.tracing.values import UNKNOWN, VARYING, Pending, Unknown
 
 MOST_ITERATIONS = 1 << 20
@@ -50,6 +50,7 @@ def run_region(a: Agent, region: Region, args: Values | None) -> Values:
         if not last.successors:
             return [a.value(v) for v in last.operands]
         block, args = _next(a, last)
+        args = open_loops.came(a, last, block, args, _lost(a)) if a.open_loops else args
         if a.tracer.visits is not None:
             a.tracer.visits.note(a, block, args)
         steps += 1
@@ -83,8 +84,7 @@ def run_op(a: Agent, op: Operation) -> None:
     if structured is not None:
         _set(a, op, tuple(structured(a, op, args)))
         return
-    dialect = op.name.partition(".")[0]
-    if dialect not in PURE and dialect not in _SILENT:
+    if op.name.partition(".")[0] not in WITHOUT_EVENTS:
         raise Unsupported(f"the events of {op.name}", location_of(op))
     if "allocation.offset" in op.attributes:
         from xttir.interp.tracing.scratch import through_scratch
@@ -92,9 +92,6 @@ def run_op(a: Agent, op: Operation) -> None:
         through_scratch(a, op)
     for result, value in zip(op.results, a.tracer.evaluator.results(op, args), strict=True):
         a.env[result] = value
-
-
-_SILENT = ("llvm", "builtin")
 
 
 def _set(a: Agent, op: Operation, result: Any) -> None:
@@ -125,8 +122,11 @@ def not_in_flight(a: Agent, op: Operation, args: Values) -> None:
 def _for(a: Agent, op: Operation, args: Values) -> Values:
     assert isinstance(op, scf.ForOp)
     low, high, step, *carried = args
-    if any(isinstance(v, Unknown) for v in (low, high, step)) and is_quiet(op.body):
-        return [_lost(a)] * len(carried)
+    if any(isinstance(v, Unknown) for v in (low, high, step)):
+        if is_quiet(op.body):
+            return [_lost(a)] * len(carried)
+        if all(v is not VARYING for v in (low, high, step)):
+            return _open_for(a, op, carried)
     first, end, by = (
         a.number(op, v, f"the {name} of a loop")
         for v, name in ((low, "lower bound"), (high, "upper bound"), (step, "step"))
@@ -145,6 +145,28 @@ def _for(a: Agent, op: Operation, args: Values) -> Values:
     return carried
 
 
+def _open_for(a: Agent, op: scf.ForOp, carried: Values) -> Values:
+    """A loop whose bounds depend on data."""
+    open_loops.must_repeat(op, op.body.walk(), a)
+    kept = [v is arg for v, arg in zip(_yielded(op.body), op.body.block.args[1:], strict=True)]
+    rounds = 0
+    while open_loops.goes_on(a, rounds):
+        carried = _carried(a, op, run_region(a, op.body, [_lost(a), *carried]), carried, kept)
+        rounds += 1
+    return carried
+
+
+def _yielded(region: Region) -> Sequence[SSAValue]:
+    last = region.blocks[-1].last_op
+    return () if last is None else last.operands
+
+
+def _carried(a: Agent, op: Operation, now: Values, before: Values, kept: list[bool]) -> Values:
+    """What an open loop carries into its next round, or out of the last."""
+    open_loops.not_pending(op, (*now, *before))
+    return [v if keep else _lost(a) for v, keep in zip(now, kept, strict=True)]
+
+
 def _if(a: Agent, op: Operation, args: Values) -> Values:
     assert isinstance(op, scf.IfOp)
     if isinstance(args[0], Unknown):
@@ -161,11 +183,21 @@ def _while(a: Agent, op: Operation, args: Values) -> Values:
     assert isinstance(op, scf.WhileOp)
     if all(is_quiet(r) for r in op.regions) and not _decided(a, op, args):
         return [_lost(a)] * len(op.results)
+    rounds = 0
     for _ in range(MOST_ITERATIONS):
         holds, *args = run_region(a, op.before_region, args)
-        if not a.number(op, holds, "the condition of a loop"):
+        known = not isinstance(holds, Unknown)
+        if known or holds is VARYING:
+            if not a.number(op, holds, "the condition of a loop"):
+                return args
+        elif rounds == 0:
+            open_loops.must_repeat(op, (o for r in op.regions for o in r.walk()), a)
+        if not known and not open_loops.goes_on(a, rounds):
             return args
-        args = run_region(a, op.after_region, args)
+        before, args = args, run_region(a, op.after_region, args)
+        if not known or rounds:
+            rounds += 1
+            args = _carried(a, op, args, before, [False] * len(args))
     raise Unsupported(f"a loop of more than {MOST_ITERATIONS} iterations", location_of(op))
 
 
@@ -278,9 +310,10 @@ def _next(a: Agent, last: Operation) -> tuple[Block, Values]:
             join = _quiet_join(last)
             if join is not None:
                 return join, [_lost(a)] * len(join.args)
-            if _in_cycle(last):
+            left = open_loops.loop_left(a, last)
+            if condition is VARYING or (left is None and _in_cycle(last)):
                 a.number(last, condition, "the condition of a loop")
-            holds = _chosen(a, last, condition)
+            holds = a.tracer.choose() if left is None else open_loops.stays(a, last, *left)
         else:
             holds = bool(a.number(last, condition, "a condition"))
         if holds:
@@ -369,4 +402,4 @@ def _is_quiet_op(op: Operation) -> bool:
         return False
     if type(op) in handlers.HANDLERS:
         return type(op) in handlers.QUIET
-    return op.has_trait(IsTerminator) or op.name.partition(".")[0] in (*PURE, *_SILENT, "scf")
+    return op.has_trait(IsTerminator) or op.name.partition(".")[0] in (*WITHOUT_EVENTS, "scf")

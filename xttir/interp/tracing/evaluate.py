@@ -33,6 +33,9 @@ from xttir.policy import RunPolicy
 PURE = ("arith", "math", "tt", "ub")
 """Dialects whose ops have no events unless the table of handlers says so."""
 
+WITHOUT_EVENTS = (*PURE, "llvm", "builtin")
+"""The same, with those whose results are not computed."""
+
 
 class Evaluator:
     """Computes scalars for all programs of a launch."""
