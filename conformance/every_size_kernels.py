@@ -73,8 +73,10 @@ def _judge(case: Any, seconds: float, verbose: bool) -> tuple[str, list[str]]:
     notes = [taken]
     notes += [f"{f.kind}: {f.message}; {f.notes[-1]}" for f in found.faults]
     notes += [f"{place.line}:{place.column}: {why}" for place, why in found.open]
+    if found.only:
+        notes.append("only: " + "; ".join(found.only))
     if verbose:
-        notes += ["contract: " + "; ".join(found.contract), "only: " + "; ".join(found.only)]
+        notes.append("contract: " + "; ".join(found.contract))
     kinds = {f.kind for f in found.faults}
     if found.verdict is Verdict.UNKNOWN:
         return ("unknown, as said" if case.unknown else "unknown"), notes

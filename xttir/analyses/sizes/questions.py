@@ -17,7 +17,7 @@ from xttir.analyses.sizes.affine import impossible
 from xttir.analyses.sizes.contract import Contract, data_facts
 from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, check_now, now, until
 from xttir.analyses.sizes.evaluate import Access
-from xttir.analyses.sizes.solver import Answer, Budget, Fact, glance, reason
+from xttir.analyses.sizes.solver import Answer, Budget, Fact, glance, prove, reason
 from xttir.analyses.sizes.terms import (
     Atom,
     Cond,
@@ -197,15 +197,26 @@ def ask(
             check_now()
             facts = [*contract.facts, *data_facts(contract, loaded(question.bad, kept))]
             facts = relevant(question.bad, facts)
-            answer = added_up(question.bad, facts)
+            answer = added_up(question.bad, facts, FIRST_SECONDS)
             if answer is None:
                 answer = glance(question.bad, facts, contract.values, min(1.0, budget.left()))
         if answer is not None:
             take(question, facts, answer)
         else:
             hard.append((question, facts))
-    # What is left shares the time: most questions need little, and leave it to the others.
     hard.sort(key=lambda h: _RANK[h[0].kind])
+    for proof in (_soon, added_up):
+        still: list[tuple[Question, list[Fact]]] = []
+        for n, (question, facts) in enumerate(hard):
+            answer = None
+            with suppress(OutOfTime):
+                answer = proof(question.bad, facts, 2 * budget.left() / (len(hard) - n))
+            if answer is not None:
+                take(question, facts, answer)
+            else:
+                still.append((question, facts))
+        hard = still
+    # What is left shares the time: most questions need little, and leave it to the others.
     for n, (question, facts) in enumerate(hard):
         share = 3 * budget.left() / (len(hard) - n)
         answer = Answer(False, why=OUT_OF_TIME)
@@ -215,11 +226,18 @@ def ask(
     return findings
 
 
-def added_up(conditions: tuple[Cond, ...], facts: list[Fact]) -> Answer | None:
+def _soon(conditions: tuple[Cond, ...], facts: list[Fact], seconds: float) -> Answer | None:
+    """A proof that the solver finds at once."""
+    answer = prove(conditions, facts, min(SOON_SECONDS, seconds))
+    return answer if answer.impossible else None
+
+
+def added_up(conditions: tuple[Cond, ...], facts: list[Fact], seconds: float) -> Answer | None:
     """The answer that adding up inequalities gives; general facts are used where they do."""
     general = [f for f in facts if f.level == 0]
+    seconds = min(ADDING_SECONDS, seconds)
     for some in (general, facts) if len(general) < len(facts) else (facts,):
-        with suppress(OutOfTime), until(now() + ADDING_SECONDS):
+        with suppress(OutOfTime), until(now() + seconds):
             used = impossible(conditions, some)
             if used is not None:
                 return Answer(True, used)
@@ -253,8 +271,14 @@ def not_modelled(contract: Contract, accesses: list[Access]) -> Iterator[tuple[A
                     break
 
 
+FIRST_SECONDS = 0.1
+"""Time for adding up the inequalities of one question, before anything else is tried."""
+
 ADDING_SECONDS = 1.0
-"""Time for adding up the inequalities of one question."""
+"""The same after the solver has been asked for an answer at once."""
+
+SOON_SECONDS = 0.6
+"""What is at once for the solver."""
 
 MOST_SECONDS = 8.0
 """Time for one question."""

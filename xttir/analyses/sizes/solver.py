@@ -302,18 +302,24 @@ def glance(
     return answer if answer.model is not None else None
 
 
-def reason(conditions: Sequence[Cond], facts: Sequence[Fact], seconds: float) -> Answer:
-    """The answer for every size."""
+def prove(conditions: Sequence[Cond], facts: Sequence[Fact], seconds: float) -> Answer:
+    """The answer for every size, if it is that nothing satisfies the conditions."""
     end = now() + seconds
     general = [f for f in facts if f.level == 0]
     narrow = len(general) < len(facts)
-    answer = _decide(conditions, general, seconds * (0.5 if narrow else 0.8))
+    answer = _decide(conditions, general, seconds * (0.5 if narrow else 1))
+    if not answer.impossible and narrow:
+        found = _decide(conditions, facts, end - now())
+        return found if found.impossible or found.model is not None else answer
+    return answer
+
+
+def reason(conditions: Sequence[Cond], facts: Sequence[Fact], seconds: float) -> Answer:
+    """The answer for every size."""
+    end = now() + seconds
+    answer = prove(conditions, facts, seconds * 0.8)
     if answer.impossible:
         return answer
-    if narrow:
-        answer = _decide(conditions, facts, (end - now()) * 0.8)
-        if answer.impossible:
-            return answer
     if answer.model is None:
         bounded = (*conditions, *small(conditions, facts))
         found = _decide(bounded, facts, end - now())
