@@ -161,3 +161,14 @@ def test_integers_that_the_kernel_writes_are_not_known():
 def test_integers_outside_of_their_tensor_are_not_known():
     with pytest.raises(Unsupported, match="in a loop whose end depends on data"):
         traces(LENGTHS, 5, tensors={1: integers([2, 0, 2, 5])})
+
+
+def test_what_is_stored_where_data_says_is_assumed_to_be_elsewhere():
+    body = f"""
+  %address = tt.load %q : !tt.ptr<i32>
+  %wide = arith.extsi %address : i32 to i64
+  %there = tt.int_to_ptr %wide : i64 -> !tt.ptr<i32>
+  tt.store %there, %c0 : !tt.ptr<i32> {LENGTHS}"""
+    found = traces(body, 4, tensors={1: integers([2, 0, 2, 5])})
+    assert len(found) == 3
+    assert all(any("where data says" in text for text in t.assumptions) for t in found)

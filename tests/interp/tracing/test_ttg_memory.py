@@ -367,6 +367,30 @@ def test_a_barrier_that_does_not_exist():
     assert fault.kind is Kind.OUT_OF_BOUNDS
 
 
+@pytest.mark.parametrize(
+    "use",
+    [
+        "ttng.arrive_barrier %b, 1, %p",
+        "ttng.barrier_expect %b, 16, %p",
+        "ttng.wait_barrier %b, %i, %p",
+    ],
+)
+def test_a_barrier_that_does_not_exist_and_is_not_used(use: str):
+    """Predicates keep the first rounds of pipelines from what is before the first buffer."""
+    ring = "!ttg.memdesc<2x1xi64, #plain1, #smem, mutable>"
+    one = "!ttg.memdesc<1xi64, #plain1, #smem, mutable>"
+    text = module(
+        f"""  %r = ttg.local_alloc {AT} : () -> {ring}
+  %p = arith.constant false
+  %i = arith.constant -1 : i32
+  %b = ttg.memdesc_index %r[%i] : {ring} -> {one}
+  {use} : {one}"""
+    )
+    assert faults(text) == []
+    (fault,) = faults(text.replace("constant false", "constant true"))[:1]
+    assert fault.kind is Kind.OUT_OF_BOUNDS
+
+
 CLUSTER = """
 #split = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1],
                        order = [1, 0], CGALayout = [[1, 0]]}>

@@ -16,7 +16,7 @@ from xdsl.ir import BlockArgument, Operation
 from xttir.diagnostics import XttirError
 from xttir.dialects import arith, tt
 from xttir.interp.affine import Box, Index, dense
-from xttir.interp.effects import effects_of
+from xttir.interp.effects import accessed_arguments, effects_of
 from xttir.interp.launch import TensorArg
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Memory, Pointer, Region
@@ -37,6 +37,9 @@ WITHOUT_EVENTS = (*PURE, "llvm", "builtin")
 """The same, with those whose results are not computed."""
 
 
+ELSEWHERE = "what the kernel stores where data says does not change integers of the launch"
+
+
 class Evaluator:
     """Computes scalars for all programs of a launch."""
 
@@ -50,11 +53,14 @@ class Evaluator:
         self.table = implementations()
         self.compiler = Compiler(module, self.table)
         self._calls: dict[Operation, Any] = {}
-        self._written: frozenset[int] | None = frozenset()
+        self._written: list[int] = []
+        self.assumptions: list[str] = []
         if launch.tensors:
             kernel = tt.function_named(module, launch.kernel)
             assert kernel is not None
-            self._written = effects_of(module, kernel).written
+            self._written = accessed_arguments(module, launch.kernel)[1]
+            if effects_of(module, kernel).written is None:
+                self.assumptions.append(ELSEWHERE)
 
     def argument(self, number: int, argument: BlockArgument) -> Any:
         """The value of a parameter of the kernel."""
@@ -73,8 +79,6 @@ class Evaluator:
     def _is_written(self, tensor: TensorArg) -> bool:
         """Whether the kernel may write to the storage of `tensor`. A tensor that is not among
         those of the launch may share it: what the launch gives is taken to be all there is."""
-        if self._written is None:
-            return True
         others = (self.launch.tensors.get(n) for n in self._written)
         return any(t is not None and t.storage is tensor.storage for t in others)
 

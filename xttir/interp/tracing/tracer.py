@@ -232,7 +232,7 @@ class Tracer:
             events=self.events,
             blocked=self.blocked,
             shared_bytes=self.shared_bytes,
-            assumptions=self.assumptions,
+            assumptions=[*self.assumptions, *self.evaluator.assumptions],
             faults=self.faults,
         )
 

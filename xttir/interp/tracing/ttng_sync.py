@@ -70,10 +70,10 @@ def _arrive(
     count: np.ndarray,
     expect: np.ndarray,
 ) -> None:
-    b = barrier_of(a, op, alloc)
     a.meet(op)
     if not a.held(op, pred):
-        return
+        return  # The barrier may be one that does not exist.
+    b = barrier_of(a, op, alloc)
     live(a, op, b)
     if op.from_cta is None:
         lanes = a.leader()
