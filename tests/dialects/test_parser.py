@@ -63,6 +63,24 @@ tt.func @f(%x: tensor<4x4xf32, #b>) {{ tt.return }}"""
     assert encoding("[1, 0]") == (1, 0)
 
 
+def test_aliases_of_aliases_belong_to_their_module() -> None:
+    """So do those that other aliases are made of, whatever they are called."""
+
+    def parent(order: str, name: str) -> tuple[int, ...]:
+        rest = "sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [1, 1]"
+        text = f"""
+#{name} = #ttg.blocked<{{{rest}, order = {order}}}>
+#s = #ttg.slice<{{dim = 0, parent = #{name}}}>
+tt.func @f(%x: tensor<4xf32, #s>) {{ tt.return }}"""
+        (func,) = (op for op in parse_module(text).walk() if isinstance(op, tt.FuncOp))
+        encoding = func.function_type.inputs.data[0].encoding  # pyright: ignore
+        return encoding.get("parent").numbers("order")
+
+    for name in ("b", "b1", "b"):
+        assert parent("[0, 1]", name) == (0, 1)
+        assert parent("[1, 0]", name) == (1, 0)
+
+
 def test_type_aliases() -> None:
     text = """
 !p = !tt.ptr<f32>

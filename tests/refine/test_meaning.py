@@ -76,3 +76,79 @@ module {
 """
     assert meaning(text) != meaning(changed(text, "vec = 1", "vec = 4"))
     assert meaning(text) == meaning(text.replace("#shared", "#shared1"))
+
+
+LOOP = """\
+module {
+  tt.func @k(%arg0: i32, %arg1: !tt.ptr<i32>) {
+    %c0 = arith.constant 0 : i32
+    %c1 = arith.constant 1 : i32
+    %c3 = arith.constant 3 : i32
+{before}    scf.for %arg2 = %c0 to %arg0 step %c1  : i32 {
+{inside}      tt.store %p, %v : !tt.ptr<i32>
+    }
+    tt.return
+  }
+}
+"""
+TWICE = "%a = arith.addi %arg0, %c3 : i32", "%b = arith.addi %arg0, %c3 : i32"
+
+
+def loop(before: tuple[str, ...], inside: tuple[str, ...]) -> str:
+    """The loop with ops before it and in it, the last two of which make %p and %v."""
+    text = LOOP.replace("{before}", "".join(f"    {line}\n" for line in before))
+    return text.replace("{inside}", "".join(f"      {line}\n" for line in inside))
+
+
+def stored(value: str) -> tuple[str, str]:
+    return (
+        f"%p = tt.addptr %arg1, {value} : !tt.ptr<i32>, i32",
+        f"%v = arith.muli {value}, %arg2 : i32",
+    )
+
+
+def test_where_and_how_often_a_value_is_computed_does_not_matter() -> None:
+    inside = loop((), (*TWICE, *stored("%b")))
+    assert meaning(inside) == meaning(loop(TWICE[:1], stored("%a")))
+    assert meaning(inside) == meaning(loop(TWICE, reversed_uses()))
+    other = loop(TWICE[:1], stored("%arg0"))
+    assert meaning(inside) != meaning(other)
+
+
+def reversed_uses() -> tuple[str, str]:
+    pointer, value = stored("%a")
+    return value, pointer
+
+
+def test_the_place_of_what_may_fail_matters() -> None:
+    divided = "%a = arith.divsi %arg0, %x : i32"
+    for by, same in (("%c3", True), ("%arg0", False), ("%c0", False)):
+        op = divided.replace("%x", by)
+        hoisted, inside = loop((op,), stored("%a")), loop((), (op, *stored("%a")))
+        assert (meaning(hoisted) == meaning(inside)) is same
+
+
+def test_the_place_of_promises_and_loads_matters() -> None:
+    promise = "%a = arith.addi %arg0, %c3 {tt.divisibility = dense<16> : tensor<1xi32>} : i32"
+    load = "%a = tt.load %arg1 : !tt.ptr<i32>"
+    for op in (promise, load):
+        assert meaning(loop((op,), stored("%a"))) != meaning(loop((), (op, *stored("%a"))))
+        unused = loop((op,), stored("%arg0"))
+        assert meaning(unused) != meaning(loop((), stored("%arg0")))
+
+
+def test_indices_beyond_what_is_there_stay_in_place() -> None:
+    memory = "!ttg.memdesc<2x64xi32, #shared, #smem, mutable>"
+    view = "!ttg.memdesc<64xi32, #shared, #smem, mutable>"
+    allocate = f"%m = ttg.local_alloc : () -> {memory}"
+    for index, same in (("%c1", True), ("%c3", False), ("%arg0", False)):
+        op = f"%w = ttg.memdesc_index %m[{index}] : {memory} -> {view}"
+        use = f"ttg.local_dealloc %w : {view}"
+        hoisted = loop((allocate, op), (use, *stored("%arg0")))
+        inside = loop((allocate,), (op, use, *stored("%arg0")))
+        assert (meaning(hoisted) == meaning(inside)) is same
+
+
+def test_a_value_before_its_definition_is_left_alone() -> None:
+    text = loop((), (*stored("%later"), TWICE[0].replace("%a", "%later")))
+    assert meaning(text) == text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from weakref import WeakSet, WeakValueDictionary
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -14,12 +15,13 @@ from xttir.dialects.context import OTHERS, make_context
 from xttir.dialects.locations import location_of, locations_of
 from xttir.dialects.syntax import verifier
 from xttir.dialects.syntax.parser import TTParser
+from xttir.garbage import no_collection
 
 __all__ = ["location_of", "locations_of", "parse_module", "read_module"]
 
-_CACHE: dict[tuple[str, str], ModuleOp] = {}
-_VERIFIED: set[tuple[str, str]] = set()
-"""The keys of modules that were verified."""
+_CACHE: WeakValueDictionary[tuple[str, str], ModuleOp] = WeakValueDictionary()
+"""Modules that somebody still has, by a digest of their text and by their name."""
+_VERIFIED: WeakSet[ModuleOp] = WeakSet()
 _context: Context | None = None
 _TYPES: dict[str, TypeAttribute] = {}
 
@@ -27,15 +29,17 @@ _TYPES: dict[str, TypeAttribute] = {}
 def parse_module(text: str, name: str = "<module>", verify: bool = True) -> ModuleOp:
     """The module that `text` holds. `name` is the file name shown in errors.
 
-    The same text gives the same (shared) module: clone it before changing it. `verify` may be left
-    out for what Triton has verified and printed itself. Raises InputError with line and column.
+    The same text gives the same (shared) module while it is in use: clone it before changing it.
+    `verify` may be left out for what Triton has verified and printed itself. Raises InputError with
+    line and column.
     """
     key = (hashlib.sha256(text.encode()).hexdigest(), name)
-    if key not in _CACHE or (verify and key not in _VERIFIED):
-        _CACHE[key] = read_module(_shared_context(), text, name, _TYPES, verify)
+    module = _CACHE.get(key)
+    if module is None or (verify and module not in _VERIFIED):
+        module = _CACHE[key] = read_module(_shared_context(), text, name, _TYPES, verify)
         if verify:
-            _VERIFIED.add(key)
-    return _CACHE[key]
+            _VERIFIED.add(module)
+    return module
 
 
 def _shared_context() -> Context:
@@ -123,8 +127,9 @@ def read_module(
     stand outside of a module get one.
     """
     try:
-        parser = TTParser(context, text, name, types)
-        module = parser.parse_module(implicit_module)
+        with no_collection():
+            parser = TTParser(context, text, name, types)
+            module = parser.parse_module(implicit_module)
         if verify:
             verifier.verify(module)
             verifier.check_dominance(module, parser.forward_values)

@@ -7,11 +7,9 @@ programs once, then batch after batch.
 
 from __future__ import annotations
 
-import gc
 import time
 import weakref
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,6 +19,7 @@ from xdsl.ir import Attribute
 
 from xttir.diagnostics import InputError
 from xttir.dialects import tt, ttng
+from xttir.garbage import no_collection
 from xttir.interp import progress
 from xttir.interp.affine import Index, dense
 from xttir.interp.control import run_body
@@ -96,9 +95,10 @@ def run_launch(launch: Launch, policy: RunPolicy) -> LaunchResult:
     begin = time.perf_counter()
     keep_freed_memory()
     release_room()
-    run = _Run(launch, policy)
-    before = run.contents()
-    with np.errstate(all="ignore"), _no_collection():
+    # A launch makes next to no cycles.
+    with np.errstate(all="ignore"), no_collection():
+        run = _Run(launch, policy)
+        before = run.contents()
         completed = run.go()
         if completed is None:
             # The programs of a batch wait for one another's barriers. Alone they may not be stuck.
@@ -124,19 +124,6 @@ def restore(contents: Contents) -> None:
     for storage, data, valid in contents:
         storage.bytes[...] = data
         storage.valid = valid
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """No garbage collection while a launch runs: it makes next to no cycles, but enough objects to
-    have the collector look through the whole process time and again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 @dataclass

@@ -104,12 +104,16 @@ class _Trace:
         self.real = real
         self.sink = sink
         self.part = ""
+        self.last = "", ""
 
     def note(self, module: Any, pipeline: str = "") -> None:
         """Keep the module as it is now."""
         name = pass_name(pipeline) if pipeline else ""
-        text, located = module.str_nodebug(), module.str()
-        self.sink("stage", Stage(name, text, pipeline, self.part, "", located))
+        text = module.str_nodebug()
+        if text != self.last[0]:
+            # Printing costs as much as the passes do.
+            self.last = text, module.str()
+        self.sink("stage", Stage(name, text, pipeline, self.part, "", self.last[1]))
 
 
 @contextmanager

@@ -18,6 +18,7 @@ from xttir.diagnostics import Fault, InputError, Unsupported, XttirError
 from xttir.dialects import tt
 from xttir.frontends.mlir import parse_module
 from xttir.frontends.module_launch.signature import find_function
+from xttir.garbage import no_collection
 from xttir.refine import inputs
 from xttir.refine.compare import Difference, compare
 from xttir.refine.meaning import meaning
@@ -151,7 +152,8 @@ def validate(
     Raises `InputError` when the first stage cannot be read or has no such kernel.
     """
     run = _Validator(list(stages), kernel, limit, seed, stop_at_first)
-    return run.run(list(cases or ()))
+    with no_collection():
+        return run.run(list(cases or ()))
 
 
 def refines(source: str, target: str, cases: Sequence[Case] | None = None, **options: int) -> bool:
@@ -163,6 +165,11 @@ def refines(source: str, target: str, cases: Sequence[Case] | None = None, **opt
         assert row.unsupported is not None
         raise row.unsupported
     return result.first is None
+
+
+_good_lines: set[str] = set()
+"""Lines of modules in whose layouts nothing was found."""
+MANY_LINES = 1 << 14
 
 
 class _Validator:
@@ -226,16 +233,27 @@ class _Validator:
         without layouts cannot see it."""
         before: set[tuple[str, str]] = set()
         for row in self.result.rows:
-            if row.status == SAME or "ttg" not in row.stage.text or not self._prepare(row):
+            if row.status == SAME or "ttg" not in row.stage.text:
                 continue
             from xttir.analyses.layout_checks import check_layouts
+            from xttir.analyses.layout_checks.text import lines_with_layouts
 
+            lines = lines_with_layouts(plain_text(row.stage.text))
+            if lines <= _good_lines:
+                before = set()
+                continue
+            if not self._prepare(row):
+                continue
             report = check_layouts(self.prepared[row.index][0])
             row.unjudged = dict(report.unjudged)
             row.layouts = [f for f in report.faults if _layout_key(f) not in before]
             before = {_layout_key(f) for f in report.faults}
             if row.layouts:
                 row.status = MISMATCH
+            if not (report.faults or report.unjudged):
+                if len(_good_lines) > MANY_LINES:
+                    _good_lines.clear()
+                _good_lines.update(lines)
 
     def _first_runnable(self) -> int | None:
         for row in self.result.rows:
@@ -280,10 +298,12 @@ class _Validator:
         result.rows[first].cases += 1
         base, at = source, first
         for row in result.rows[first + 1 :]:
-            if row.status == SAME or not self._prepare(row):
+            if row.status in (SAME, UNSUPPORTED):
                 continue
             if row.like >= first:
                 row.cases += 1
+                continue
+            if not self._prepare(row):
                 continue
             outcome = self._target(row.index, case, base)
             if outcome.unsupported is not None:

@@ -28,6 +28,9 @@ from xttir.dialects.ttg.types import MemDescType
 
 Check = Callable[[Operation], "Finding | None"]
 
+USED = ("order", "axis", "offsets", "allow_reorder")
+"""Names of the attributes that judgements hang on."""
+
 
 @dataclass
 class LayoutReport:
@@ -45,15 +48,14 @@ def check_layouts(module: ModuleOp) -> LayoutReport:
     for op in module.walk():
         if op.name == "tt.func":
             kernel = op.properties["sym_name"].data  # pyright: ignore
-        if not any(_has_layout(type_) for type_ in _types(op)):
+        found = _known(op)
+        if found is NO_LAYOUT:
             continue
-        try:
-            found = check_op(op)
-        except Unsupported as error:
-            report.unjudged[error.what] += 1
+        if isinstance(found, Unsupported):
+            report.unjudged[found.what] += 1
             continue
         report.judged += 1
-        if found is not None:
+        if isinstance(found, Finding):
             report.faults.append(
                 Fault(
                     Kind.MISMATCH,
@@ -66,6 +68,38 @@ def check_layouts(module: ModuleOp) -> LayoutReport:
                 )
             )
     return report
+
+
+NO_LAYOUT = "no layout"
+_Judgement = Finding | Unsupported | str | None
+_seen: dict[tuple[Any, ...], tuple[list[Attribute], _Judgement]] = {}
+"""Judgements by the identity of what they hang on, which is kept so that it stays its own: modules
+share their types, and telling equal ones apart costs more than a look at most ops."""
+_MANY = 1 << 14
+
+
+def _known(op: Operation) -> _Judgement:
+    """What is to be said of one op: see `check_op`."""
+    used = [
+        (n, a) for given in (op.attributes, op.properties) for n, a in given.items() if n in USED
+    ]
+    parts = [*_types(op), *(attribute for _, attribute in used)]
+    key = (op.name, len(op.results), *(name for name, _ in used), *map(id, parts))
+    known = _seen.get(key)
+    if known is None:
+        if len(_seen) >= _MANY:
+            _seen.clear()
+        known = _seen[key] = parts, _judgement(op)
+    return known[1]
+
+
+def _judgement(op: Operation) -> _Judgement:
+    if not any(_has_layout(type_) for type_ in _types(op)):
+        return NO_LAYOUT
+    try:
+        return check_op(op)
+    except Unsupported as error:
+        return error
 
 
 def check_op(op: Operation) -> Finding | None:
@@ -87,11 +121,7 @@ class Signature:
     @staticmethod
     def of(op: Operation) -> Signature:
         given = {**op.attributes, **op.properties}
-        parameters = tuple(
-            (name, given[name])
-            for name in ("order", "axis", "offsets", "allow_reorder")
-            if name in given
-        )
+        parameters = tuple((name, given[name]) for name in USED if name in given)
         return Signature(
             op.name,
             tuple(operand.type for operand in op.operands),

@@ -3,8 +3,9 @@
 Modules repeat themselves: a kernel of a thousand ops has some twenty types, and its attribute
 dictionaries say the same few things. One regular expression finds where such a text ends; if it has
 been read before, the attribute made then is taken. What the expressions do not match is read token
-by token. Texts that use aliases (`#blocked`) or dialects are remembered within one module only,
-except types, which may be shared between the texts of one context.
+by token. Texts that use dialects are remembered within one module only, except types and what
+aliases stand for, which may be shared between the texts of one context: with its aliases
+(`#blocked`) written out, a text means the same in all of them.
 """
 
 from __future__ import annotations
@@ -35,6 +36,8 @@ _dictionary_text = re.compile(DICTIONARY).match
 
 _ALIAS_USE = re.compile(r"#[\w.$-]+|![\w$-]+(?![\w.$-])").search
 """Text of a type that means something only where its aliases are defined."""
+_ALIAS_NAME = re.compile(r"[#!][\w$-]+(?![\w.$<-])")
+_ALIAS_LINE = re.compile(r"#[\w$-]+ = (#[\w.$-]+<[^\n\"]*>)\n").match
 
 _PLAIN: dict[str, Attribute] = {}
 _PLAIN_DICTIONARIES: dict[str, dict[str, Attribute]] = {}
@@ -64,6 +67,7 @@ class RememberingParser(LiteralParser):
         super().__init__(ctx, input, name)
         self.types: dict[str, TypeAttribute] = {} if types is None else types
         self.aliased_types: dict[str, TypeAttribute] = {}
+        self._written_out: dict[str, str] = {}
         self._attributes: dict[str, Attribute] = {}
         self._dictionaries: dict[str, dict[str, Attribute]] = {}
 
@@ -87,6 +91,36 @@ class RememberingParser(LiteralParser):
             memo[text] = found
         return found
 
+    # Aliases
+
+    def _written(self, text: str) -> str | None:
+        """`text` without aliases; None if some alias is not known by its text."""
+        known = self._written_out
+        names = _ALIAS_NAME.findall(text)
+        if not all(name in known for name in names):
+            return None
+        return _ALIAS_NAME.sub(lambda match: known[match[0]], text) if names else text
+
+    def _parse_alias_def(self) -> None:
+        start: int = self._parser_state.current_token.start  # pyright: ignore
+        name = self.token_text
+        line = _ALIAS_LINE(self.text, start)
+        written = None if line is None else self._written(line[1])
+        if line is None or written is None or name in self.attribute_aliases:
+            super()._parse_alias_def()
+            return
+        shared: dict[str, Any] = self.types
+        found = shared.get(written)
+        if found is not None:
+            self.attribute_aliases[name] = found
+            self._jump(line.end())
+        else:
+            super()._parse_alias_def()
+            if self.text[line.end() : self.pos].strip() or self.pos < line.end():
+                return
+            shared[written] = self.attribute_aliases[name]
+        self._written_out[name] = written
+
     # Types
 
     def parse_optional_type(self) -> TypeAttribute | None:
@@ -108,8 +142,23 @@ class RememberingParser(LiteralParser):
         match = _type_text(self.text, token.start)  # pyright: ignore
         if match is None:
             return super().parse_optional_type()
-        memo = self.aliased_types if _ALIAS_USE(match.group()) else self.types
-        return self._remembered(match, memo, super().parse_optional_type)
+        if not _ALIAS_USE(match.group()):
+            return self._remembered(match, self.types, super().parse_optional_type)
+        return self._remembered(match, self.aliased_types, lambda: self._aliased(match))
+
+    def _aliased(self, match: re.Match[str]) -> TypeAttribute | None:
+        """The type of the matched text, which has aliases and was not read in this module."""
+        written = self._written(match.group())
+        if written is None:
+            return super().parse_optional_type()
+        found = self.types.get(written)
+        if found is not None:
+            self._jump(match.end())
+            return found
+        found = super().parse_optional_type()
+        if found is not None and not self.text[match.end() : self.pos].strip():
+            self.types[written] = found
+        return found
 
     def _previous_was(self, token: Any) -> bool:
         """Whether `token` was the last one read: only a type that is one word may be remembered."""

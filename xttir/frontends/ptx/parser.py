@@ -8,7 +8,6 @@ place.
 from __future__ import annotations
 
 import difflib
-import gc
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
@@ -33,6 +32,7 @@ from xttir.frontends.ptx.locations import Places
 from xttir.frontends.ptx.scopes import Names, Scope
 from xttir.frontends.ptx.ssa import build
 from xttir.frontends.ptx.stream import Stream
+from xttir.garbage import no_collection
 
 LINKING = frozenset([".extern", ".visible", ".weak", ".common"])
 SPACES = frozenset([".global", ".const", ".shared", ".local", ".param", ".reg", ".tex"])
@@ -51,16 +51,12 @@ def parse_ptx(text: str, filename: str = "<ptx>") -> ModuleOp:
     extend.load_instructions()
     source = Source(text, filename)
     parser = Parser(source)
-    # Nothing is thrown away here; looking for garbage would cost half as much again.
-    collecting = gc.isenabled()
-    gc.disable()
     try:
-        return parser.module()
+        # Nothing is thrown away here; looking for garbage would cost half as much again.
+        with no_collection():
+            return parser.module()
     except RecursionError:
         raise parser.stream.error("nested too deeply") from None
-    finally:
-        if collecting:
-            gc.enable()
 
 
 class Parser:
