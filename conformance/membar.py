@@ -9,6 +9,7 @@ without any one of them it must not be, unless that barrier is redundant: then t
 other barriers order the same accesses, or that no two threads conflict across it. In the latter
 case every access gets a layout of its own (`other_threads`), so that threads do conflict, and the
 question is asked again. Loops whose bounds are arguments run 0 to 3 times, conditions go both ways.
+Memory that is an argument is taken to be apart from all other.
 """
 
 from __future__ import annotations
@@ -25,17 +26,20 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
-from xdsl.ir import BlockArgument, Operation
+from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
+from xdsl.ir import Attribute, BlockArgument, Operation
 
 from conformance import lit_functions as lit
 from conformance.other_threads import permute
 from xttir.analyses.modules import verify_module
 from xttir.diagnostics import Fault, Kind, Policy, XttirError
-from xttir.dialects import scf, tt
+from xttir.dialects import cf, scf, tt, ttg, ttng
+from xttir.dialects.layouts.placement import integer_attribute
 from xttir.frontends.mlir import parse_module
+from xttir.interp.physical import bytes_of_memory, in_tensor_memory
 from xttir.interp.tracing import Launch, control
 from xttir.interp.tracing.launch import Number
+from xttir.interp.tracing.ttg_memory import ALIGNMENT
 from xttir.refine.pipeline import apply
 
 FILES = ("test/Analysis/test-membar*.mlir", "test/TritonNvidiaGPU/membar*.mlir")
@@ -49,10 +53,14 @@ ABOUT_BARRIERS = (Kind.RACE, Kind.PROXY, Kind.LIFETIME)
 what nobody wrote."""
 
 
+_NOT_THERE = "the copy to both blocks counts on a barrier that only the first block has"
 _NO_FENCE = "no proxy fence, which another pass inserts"
 OWN_FAULTS = {
     "convert_layout_trivial_then_tma_multicast_cluster_barrier": _NO_FENCE,
     "tma_load": _NO_FENCE,
+    "no_cluster_when_same_allocation": _NOT_THERE,
+    "cluster_barrier_between_lifetimes_same_offset": _NOT_THERE,
+    "cluster_tma_multicast_with_per_cta_barrier": _NOT_THERE,
     "membar_alias_through_warp_specialize": "both partitions write one buffer, in no order",
     "warp_dot_multi_read": "copies overwrite the operands of a product in flight (pendings = 1), "
     "and the program ends without waiting for it",
@@ -215,12 +223,42 @@ class Faults:
             if index in removed:
                 op.detach()
                 op.erase()
+        give_memory(module, self.name)
         if self.permuted:
             permute(module)
         for launch in self.launches:
             for fault in verify_module(module, launch).faults:
                 if fault.kind in ABOUT_BARRIERS and fault.policy is not Policy.STRICT:
                     yield told(fault)
+
+
+def give_memory(module: ModuleOp, name: str) -> None:
+    """Places for the memory that is passed to a function: after all other."""
+    function = tt.function_named(module, name)
+    assert function is not None
+    held = integer_attribute(module, "ttg.shared") or 0
+    block, column = function.body.blocks[0], 0
+    first = block.first_op
+    assert first is not None
+    for argument in list(block.args):
+        if not isinstance(ty := argument.type, ttg.MemDescType):
+            continue
+        if in_tensor_memory(ty):
+            places = {"tensor_memory_col_offset": column, "tensor_memory_row_offset": 0}
+            made = ttng.TMEMAllocOp.create(result_types=[ty], attributes=_numbers(places))
+            column += ty.get_shape()[-1]
+        else:
+            held = -(-held // ALIGNMENT) * ALIGNMENT
+            places = {"allocation.offset": held}
+            made = ttg.LocalAllocOp.create(result_types=[ty], attributes=_numbers(places))
+            held += bytes_of_memory(ty)
+        block.insert_op_before(made, first)
+        argument.replace_all_uses_with(made.results[0])
+    module.attributes["ttg.shared"] = IntegerAttr(held, 32)
+
+
+def _numbers(values: dict[str, int]) -> dict[str, Attribute]:
+    return {name: IntegerAttr(value, 32) for name, value in values.items()}
 
 
 def told(fault: Fault) -> str:
@@ -262,10 +300,18 @@ def launches_of(module: ModuleOp, name: str) -> Iterator[Launch]:
                 if isinstance(value, BlockArgument) and value in arguments:
                     bounds[value.index] = role
     trips = range(4) if "high" in bounds.values() else (0,)
+    open_ended = {
+        last.operands[0]
+        for block in function.body.blocks
+        if isinstance(last := block.last_op, cf.ConditionalBranchOp)
+    }
+    """Were they given, a loop that they keep going would never end."""
     free = [
         a.index
         for a in arguments
-        if isinstance(a.type, IntegerType | IndexType) and a.index not in bounds
+        if isinstance(a.type, IntegerType | IndexType)
+        and a.index not in bounds
+        and a not in open_ended
     ]
     for trip in trips:
         by_role = {"low": 0, "high": trip, "step": 1}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
+from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp, i1
 
 from xttir.analyses.events import Trace
 from xttir.analyses.trips.growth import deciding_arguments
@@ -46,6 +46,13 @@ def open_arguments(module: ModuleOp, launch: Launch) -> list[int]:
     if not missing:
         return []
     return [n for n in deciding_arguments(module, launch.kernel) if n in missing]
+
+
+def is_flag(module: ModuleOp, launch: Launch, number: int) -> bool:
+    """Whether a parameter is true or false."""
+    kernel = tt.function_named(module, launch.kernel)
+    assert kernel is not None
+    return kernel.body.blocks[0].args[number].type == i1
 
 
 def representative(

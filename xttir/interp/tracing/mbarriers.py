@@ -70,19 +70,16 @@ class Barrier:
 
 
 def barrier_of(a: Agent, op: Operation, value: Any) -> Barrier:
-    """The barrier that a descriptor names."""
+    """The barrier that a descriptor names, of several in a block the first (as lowered)."""
     view = known_view(op, value)
     used(a, view)
     known = a.tracer.state.setdefault("barriers", {})
     key = (view.pattern, view.shift, id(view.ty))
     found = known.get(key)
     if found is None:
-        at = np.unique(view.pattern.at)
-        if at.size != 1:
-            raise Unsupported("a descriptor of several barriers", location_of(op))
         ranks = np.arange(a.blocks, dtype=np.int32)
         holder = ranks & ~np.int32(copies(view.ty)) if a.blocks > 1 else ranks
-        found = known[key] = made(a, op, int(at[0]) + view.shift, holder)
+        found = known[key] = made(a, op, view.start, holder)
     return found
 
 

@@ -14,13 +14,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from xdsl.ir import Block, Operation, Region
+from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.irdl.dominance import DominanceInfo
 from xdsl.traits import IsTerminator
 
 from xttir.diagnostics import Unsupported
 from xttir.dialects import cf, gpu, scf, tt, ttg
 from xttir.dialects.locations import location_of
+from xttir.dialects.ttg import MemDescType
 from xttir.interp.tracing import handlers
 from xttir.interp.tracing.evaluate import WITHOUT_EVENTS
 from xttir.interp.tracing.values import Pending, Unknown
@@ -190,10 +191,25 @@ def _body(head: Block, end: Block, before: dict[Block, list[Block]]) -> set[Bloc
 
 def _kept(head: Block, blocks: set[Block], before: dict[Block, list[Block]]) -> tuple[bool, ...]:
     given = [_given(block, head) for block in blocks.intersection(before[head])]
-    return tuple(all(values[n] is arg for values in given) for n, arg in enumerate(head.args))
+    return tuple(
+        all(
+            values[n] is arg or (isinstance(arg.type, MemDescType) and _fresh(values[n]))
+            for values in given
+        )
+        for n, arg in enumerate(head.args)
+    )
 
 
-def _given(block: Block, head: Block) -> list[Any]:
+def _fresh(value: SSAValue | None) -> bool:
+    """Whether a descriptor is made from none that a loop carries. (From a number that it carries it
+    cannot be made: that is not known.)"""
+    if value is None or isinstance(value, BlockArgument):
+        return False
+    assert isinstance(value.owner, Operation)
+    return all(_fresh(v) for v in value.owner.operands if isinstance(v.type, MemDescType))
+
+
+def _given(block: Block, head: Block) -> list[SSAValue | None]:
     """What a branch from `block` to `head` gives for its arguments; None where it has two ways."""
     last = block.last_op
     if isinstance(last, cf.BranchOp):
