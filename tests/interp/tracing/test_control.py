@@ -172,3 +172,17 @@ def test_what_is_stored_where_data_says_is_assumed_to_be_elsewhere():
     found = traces(body, 4, tensors={1: integers([2, 0, 2, 5])})
     assert len(found) == 3
     assert all(any("where data says" in text for text in t.assumptions) for t in found)
+
+
+def test_numbers_that_are_made_of_floats():
+    """As `tl.cdiv` of a float, or a ceiling of a quotient, makes a bound."""
+    body = f"""
+  %f = arith.sitofp %n : i32 to f32
+  %half = arith.constant 5.000000e-01 : f32
+  %g = arith.mulf %f, %half : f32
+  %up = math.ceil %g : f32
+  %x = arith.fptosi %up : f32 to i32
+  {LOOP}"""
+    (trace,) = traces(body, 1, {0: 5})
+    assert meetings(trace) == 3
+    assert any("floating-point" in text for text in trace.assumptions)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 
 from xttir.dialects import arith, cf, scf, tt, ttg
@@ -111,7 +111,7 @@ class Growth:
         if op.regions or not op.results or isinstance(op, scf.IfOp | scf.WhileOp):
             return
         rates = [self.rates.get(v) for v in op.operands]
-        if any(r is None and _counts(v) for r, v in zip(rates, op.operands, strict=True)):
+        if any(r is None and _is_number(v) for r, v in zip(rates, op.operands, strict=True)):
             return
         for result in op.results:
             self._join(result, self._result(op, [r or STILL for r in rates]))
@@ -163,7 +163,7 @@ class Growth:
         seen = self.deciding
         while todo:
             value, by = todo.pop()
-            if value in seen or not _counts(value):
+            if value in seen or not _is_number(value):
                 continue
             seen.add(value)
             given = sources.get(value, [])
@@ -287,6 +287,11 @@ def _constant(value: SSAValue) -> int | None:
 def _counts(value: SSAValue) -> bool:
     """Whether a value is a number that something may be decided by."""
     return isinstance(value.type, IntegerType | IndexType)
+
+
+def _is_number(value: SSAValue) -> bool:
+    """Whether a value is one that numbers which decide something may be made of."""
+    return _counts(value) or isinstance(value.type, AnyFloat)
 
 
 def _last(region: Region) -> Operation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IndexType, IntegerType, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp
 from xdsl.ir import BlockArgument, Operation
 
 from xttir.diagnostics import XttirError
@@ -37,6 +37,7 @@ WITHOUT_EVENTS = (*PURE, "llvm", "builtin")
 """The same, with those whose results are not computed."""
 
 
+ROUNDED = "numbers that are made of floating-point ones are rounded as on this machine"
 ELSEWHERE = "what the kernel stores where data says does not change integers of the launch"
 
 
@@ -103,6 +104,8 @@ class Evaluator:
         if call is UNKNOWN:
             return [UNKNOWN] * len(op.results)
         found = self._loaded(op, call, args) if isinstance(op, tt.LoadOp) else call(args)
+        if isinstance(op, arith.FPToSIOp | arith.FPToUIOp) and ROUNDED not in self.assumptions:
+            self.assumptions.append(ROUNDED)
         return [_plain(v) for v in found]
 
     def _loaded(self, op: Operation, call: Any, args: list[Any]) -> list[Any]:
@@ -151,4 +154,4 @@ def _plain(value: Any) -> Any:
 
 def _is_number(ty: Any) -> bool:
     """Whether a value of this type is a scalar that the tracer computes."""
-    return isinstance(ty, IntegerType | IndexType | tt.PointerType)
+    return isinstance(ty, IntegerType | IndexType | AnyFloat | tt.PointerType)
