@@ -30,6 +30,7 @@ HEAD = """
   %c4 = arith.constant 4 : i32
   %c7 = arith.constant 7 : i32
   %c1000 = arith.constant 1000 : i32
+  %far = arith.constant 1.000000e+03 : f32
   %x = arith.constant dense<1.0> : tensor<512xf32, #b>
   %ring = ttg.local_alloc {allocation.offset = 0 : i32} : () -> !ring
 """
@@ -122,6 +123,9 @@ def test_a_quotient_that_comes_round():
         "%h = arith.muli %i, %i : i32\n%d = arith.cmpi sge, %h, %n : i32",
         "%h = arith.remsi %n, %c1000 : i32\n%d = arith.cmpi sge, %i, %h : i32",
         "%d = arith.cmpi sge, %i, %c1000 : i32",
+        "%f = arith.sitofp %i : i32 to f32\n%d = arith.cmpf oge, %f, %far : f32",
+        "%f = arith.sitofp %i : i32 to f32\n%g = arith.mulf %f, %far : f32\n"
+        "%h = arith.fptosi %g : f32 to i32\n%d = arith.cmpi sge, %h, %n : i32",
     ],
 )
 def test_a_barrier_left_out_far_away_is_not_missed(condition: str):
