@@ -33,6 +33,10 @@ HEAD = """
 #plain = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0]}>
 #swizzled = #ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}>
 #turned = #ttg.swizzled_shared<{vec = 2, perPhase = 2, maxPhase = 4, order = [0, 1]}>
+#padded = #ttg.padded_shared<[32:+4] {order = [1, 0], shape = [32, 64]}>
+#twice = #ttg.padded_shared<[32:+4, 128:+2] {order = [1, 0], shape = [32, 64]}>
+#eight = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1],
+                       order = [1, 0]}>
 #wide = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>
 #line_memory = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
 #smem = #ttg.shared_memory
@@ -131,6 +135,12 @@ def _add(current: Round, f: ev.Footprint, lanes: np.ndarray) -> None:
 def both(text: str, path: Path) -> tuple[list[Round | str], list[Round | str]]:
     """Of the module, and of its PTX."""
     early, ptx = lowered(text, path / "k.ttgir")
+    mine, theirs = of_both(early, ptx)
+    return rounds(mine), rounds(theirs)
+
+
+def of_both(early: str, ptx: str) -> tuple[ev.Trace, ev.Trace]:
+    """The traces of a module and of its PTX."""
     (mine,) = trace_module(parse_module(early, "k.mlir", verify=False), Launch("k"))
     shared = re.search(r"ttg.shared = (\d+)", early)
     assert shared is not None
@@ -147,7 +157,7 @@ def both(text: str, path: Path) -> tuple[list[Round | str], list[Round | str]]:
         tensors=tensors,
         params=tuple(PointerParam(n) for n in names),
     )
-    return rounds(mine), rounds(trace(parse_ptx(ptx, "k.ptx"), launch))
+    return mine, trace(parse_ptx(ptx, "k.ptx"), launch)
 
 
 STORES = [
@@ -157,6 +167,9 @@ STORES = [
     ("#rows", "#mma", "#wide", "f16"),
     ("#copies", "#rows", "#swizzled", "i32"),
     ("#rows", "#copies", "#plain", "f16"),
+    ("#rows", "#columns", "#padded", "f16"),
+    ("#eight", "#mma", "#padded", "i32"),
+    ("#columns", "#mma", "#twice", "f16"),
 ]
 
 
@@ -172,6 +185,33 @@ def test_loads_and_stores(source, target, memory, element, tmp_path):
     mine, theirs = both(text, tmp_path)
     assert mine == theirs
     assert [r for r in mine if isinstance(r, str)] == ["NamedBarrier"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "memory", "element", "width"),
+    [
+        ("#eight", "#padded", "f16", 16),
+        ("#eight", "#padded", "i32", 0),
+        ("#rows", "#padded", "f16", 0),
+        ("#rows", "#twice", "f16", 8),
+        ("#rows", "#twice", "i32", 16),
+        ("#columns", "#twice", "i32", 0),
+    ],
+)
+def test_vectors_that_padding_moves(layout, memory, element, width, tmp_path):
+    descriptor = f"!ttg.memdesc<32x64x{element}, {memory}, #smem, mutable>"
+    text = module(
+        tile("v", element, layout)
+        + f"""  %a = ttg.local_alloc %v : (tensor<32x64x{element}, {layout}>) -> {descriptor}
+  %w = ttg.local_load %a : {descriptor} -> tensor<32x64x{element}, {layout}>"""
+        + keep("w", element, layout)
+    )
+    mine, theirs = of_both(*lowered(text, tmp_path / "k.ttgir"))
+    ours, real = ([f.message for f in trace.faults] for trace in (mine, theirs))
+    assert len(ours) == 2 * bool(width)
+    assert bool(real) == bool(width)
+    assert all(f"access of {width} bytes" in text for text in ours)
+    assert all(f"not a multiple of {width} (misaligned)" in text for text in real)
 
 
 def test_a_part_of_a_buffer(tmp_path):

@@ -108,7 +108,7 @@ def _by_matrices(a: Agent, ty: TensorType, view: View) -> bool:
     key = ("matrices", ty, view.ty.encoding, a.warps, view.shift % 16)
     found = memo.get(key)
     if found is None:
-        at = view.pattern.at.reshape(-1)[_held(a, ty)[:32]] + view.shift % 16
+        at = view.pattern.at.reshape(-1)[held_by_threads(a, ty)[:32]] + view.shift % 16
         rows = [frozenset(lane) for lane in (at // 16).tolist()]
         words = all(len(set(rows[n : n + 4])) == 1 for n in range(0, 32, 4))
         turned = view.itemsize < CELL and all(len(set(rows[n::4])) == 1 for n in range(4))
@@ -160,7 +160,7 @@ def along(a: Agent, ty: TensorType, view: View, axis: int, mode: Mode) -> Footpr
     if found is None:
         shape = view.pattern.at.shape
         grid = np.indices(ty.get_shape()).reshape(len(shape), -1)
-        elements = _held(a, ty)
+        elements = held_by_threads(a, ty)
         many = []
         for place in range(shape[axis]):
             grid[axis] = place
@@ -247,7 +247,7 @@ def _by_thread(a: Agent, ty: TensorType, view: View, once: bool) -> Pieces:
     pattern = view.pattern
     if tuple(ty.get_shape()) != pattern.at.shape:
         raise Unsupported(f"{ty} in memory of shape {'x'.join(map(str, pattern.at.shape))}")
-    elements = _held(a, ty)
+    elements = held_by_threads(a, ty)
     at = pattern.at.reshape(-1)[elements]
     if once:
         block = np.repeat(np.arange(a.blocks), elements.size // a.blocks)
@@ -260,7 +260,7 @@ def _by_thread(a: Agent, ty: TensorType, view: View, once: bool) -> Pieces:
     return merged(at, owner, view)
 
 
-def _held(a: Agent, ty: TensorType) -> np.ndarray:
+def held_by_threads(a: Agent, ty: TensorType) -> np.ndarray:
     """int64 (threads, registers): which element of a tensor, row-major, each thread holds."""
     held = flat_element_of(ty)
     if held.shape[1:] != (32, a.warps, a.blocks):

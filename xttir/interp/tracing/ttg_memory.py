@@ -22,6 +22,7 @@ from xttir.dialects import arith, ttg
 from xttir.dialects.locations import location_of
 from xttir.dialects.ttg import MemDescType
 from xttir.interp.physical import bytes_of_memory
+from xttir.interp.tracing.alignment import check_alignment
 from xttir.interp.tracing.footprints import along, footprint, touched
 from xttir.interp.tracing.handlers import events
 from xttir.interp.tracing.mbarriers import known_view
@@ -131,7 +132,9 @@ def _type(op: Operation) -> MemDescType:
 
 @events(ttg.LocalLoadOp)
 def local_load(a: Agent, op: ttg.LocalLoadOp, src: Any, token: Any = None) -> None:
-    made = touched(a, _tensor(op.result.type), known_view(op, src), Mode.READ, since=LDMATRIX)
+    view = known_view(op, src)
+    made = touched(a, _tensor(op.result.type), view, Mode.READ, since=LDMATRIX)
+    check_alignment(a, op, _tensor(op.result.type), view)
     a.emit(ev.Access(a.ins(op), a.lanes, (made,)))
 
 
@@ -142,6 +145,7 @@ def local_store(a: Agent, op: ttg.LocalStoreOp, src: Any, dst: Any) -> None:
 
 def _store(a: Agent, op: Operation, ty: Any, view: View) -> None:
     made = touched(a, _tensor(ty), view, Mode.WRITE, since=STMATRIX)
+    check_alignment(a, op, _tensor(ty), view)
     a.emit(ev.Access(a.ins(op), a.lanes, (made,), equal=True))
 
 
