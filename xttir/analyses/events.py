@@ -126,6 +126,8 @@ class Access(Event):
     """The lane loops until it reads a certain value; this is the read that saw it."""
     equal: bool = False
     """Lanes that write one place write one value to it."""
+    copied: bool = False
+    """Warps that write one place write the same values to it, from the same lanes."""
     reduces: bool = False
     """An atomic without a result (red)."""
     operation: str = ""

@@ -90,7 +90,7 @@ class Order(Barriers):
             sem = event.sem if flag else Sem.WEAK
             nature = Nature(f.space, f.mode, f.proxy, "", sem, event.scope)
             for spot in self.layout.find(self.at, i):
-                self.synchronous(view, cast, rows, spot, nature, f.may, event.equal, f.bounds)
+                self.synchronous(view, cast, rows, spot, nature, f.may, event, f.bounds)
         if self.values.any:
             self.values.send(self, view, event, cast)
 

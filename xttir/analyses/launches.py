@@ -3,6 +3,8 @@
 Where blocks draw tickets (the last one to come does the rest), the trace has chosen who is last.
 Whether another choice is as good is tried with the opposite one: the last blocks first. The same is
 done where a flag says which of two things is done next: each must have been done in one of them.
+Where lanes write one place by one instruction, another trace finds out whether they write one
+value, as they do where a tile has replicas.
 """
 
 from __future__ import annotations
@@ -31,9 +33,13 @@ def verify_launch(
 
     found = trace(module, launch, most_steps=most_steps)
     report = verify_trace(found, strict=strict, pair=pair)
+    copies = report.copies
+    if copies:
+        found = trace(module, launch, most_steps=most_steps, fingerprints=True)
+        report = verify_trace(found, strict=strict, pair=pair)
     another_way = any(ANOTHER_WAY in why for why in report.unknown)
     if another_way or (report.verdict is Verdict.VERIFIED and report.tickets):
-        mirrored = trace(module, launch, backward=True, most_steps=most_steps)
+        mirrored = trace(module, launch, backward=True, most_steps=most_steps, fingerprints=copies)
         other = verify_trace(mirrored, strict=strict, taken=report.taken)
         if another_way:
             report = verify_trace(found, strict=strict, pair=pair, taken=report.taken)

@@ -29,6 +29,8 @@ the letter of the rules asks for, one."""
 
 PASSED = "a value that another thread wrote"
 """Ordered if a value-passing edge of this schedule holds in all."""
+ITSELF = "itself"
+"""In place of a level: the two accesses are one, by several lanes."""
 UNUSED = "unused"
 """In place of a level: the order is lacking, but nothing depends on what is read."""
 
@@ -508,10 +510,12 @@ class Sweep:
         if y.nature.strong and self.morally(y, y):
             return
         warps = y.lanes[a] // 32 != y.lanes[b] // 32
-        policy = Policy.ANY if warps.any() or y.nature.engine else Policy.STRICT
+        # Which lane of a warp stays is not defined, but the same for warps that are copies.
+        apart = warps.any() and not y.copied
+        policy = Policy.ANY if apart or y.nature.engine else Policy.STRICT
         first = int(np.argmax(warps))
         why = "several lanes of one instruction write one place"
-        need = Need("itself", Kind.RACE, policy, why)
+        need = Need(ITSELF, Kind.RACE, policy, why)
         place = self.ground.place(int(spread[1:][pair][first]))
         self.tell(y, y, int(a[first]), int(b[first]), place, need)
 

@@ -74,6 +74,8 @@ class Record:
     may: bool = False
     equal: bool = False
     """Rows that write one place write one value."""
+    copied: bool = False
+    """Warps that write one place write the same values to it."""
     bounds: Bounds | None = None
     """By row: see `events.Footprint`."""
     ctas: frozenset[int] = frozenset()

@@ -145,7 +145,7 @@ class State:
         spot: Spot,
         nature: Nature,
         may: bool = False,
-        equal: bool = False,
+        event: ev.Access | None = None,
         bounds: Bounds | None = None,
     ) -> None:
         """An access that is made where it stands."""
@@ -161,7 +161,8 @@ class State:
             cast.first,
             self.clocks.epoch[cast.first],
             may=may,
-            equal=equal,
+            equal=event is not None and event.equal,
+            copied=event is not None and event.copied,
             bounds=selected(bounds, spot.row, slice(view.lo, view.hi)),
             ctas=self.ctas_of(view.key),
             seen=self.values.seen_by(self, view) if nature.strong and self.values.any else None,

@@ -23,7 +23,7 @@ from xttir.analyses.happens_before import Order
 from xttir.analyses.layout import Layout, lay_out
 from xttir.analyses.paths import Lines, explain_pair
 from xttir.analyses.project import Blocks, clusters, project
-from xttir.analyses.races import PASSED
+from xttir.analyses.races import ITSELF, PASSED
 from xttir.analyses.spins import Doubts
 from xttir.analyses.unused import Used
 from xttir.analyses.wording import Words
@@ -46,6 +46,8 @@ class Report:
     """PTX lines of atomics whose results say who does what follows."""
     taken: dict[int, set[int]] = field(default_factory=dict)
     """Ways after loops that wait: see `spins.Doubts`."""
+    copies: bool = False
+    """Several lanes write one place by one instruction, and that may be one value."""
     paths: list[str] = field(default_factory=list)
     """What orders the pair of lines asked for."""
     stats: dict[str, Any] = field(default_factory=dict)
@@ -96,6 +98,7 @@ def verify_trace(
             layout = partial(lay_out, places=places, local=number == 0)
             order = _ordered(blocks, layout, report.taken)
             faults += Reporter(order, members).all()
+            report.copies |= any(c.need.level == ITSELF for c in order.conflicts)
             _open_questions(order, unknown)
             _ways(order, report)
             stats["phases"] += order.certifier.certified

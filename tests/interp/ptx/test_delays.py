@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 
 from tests.interp.ptx.kernels import Kernel, kinds
+from xttir.analyses.events import Proxy
+from xttir.interp.ptx.delays import Delays
+from xttir.interp.ptx.regions import Region
 
 LATE = ["adversarial", {"steps": [], "stale": True}]
 """Schedules in which stores are seen late."""
@@ -168,3 +171,19 @@ def test_memory_of_a_block_ends_with_it() -> None:
         kernel = Kernel(EARLY.format(end=text), {"out": ("u32", 1)}, 32, blocks=2, cluster=2)
         assert kinds(kernel.run("adversarial")) == found
         assert kinds(kernel.run("first")) == []
+
+
+@pytest.mark.parametrize("writer", ["", "cp.async"])
+@pytest.mark.parametrize("reader", ["wgmma", "tcgen05.mma", "bulk"])
+@pytest.mark.parametrize("letter", [False, True])
+def test_tensor_cores_see_what_cp_async_has_copied(writer: str, reader: str, letter: bool) -> None:
+    region = Region("shared memory", 0, 64, 0, row=64)
+    delays = Delays(32, 32, 1, region, letter)
+    lanes, offset = np.arange(4), 4 * np.arange(4)
+    delays.engine = writer
+    delays.storing(region, offset, 4, Proxy.GENERIC, True, lanes)
+    region.view(4, 1)[:4] = 7
+    delays.engine, delays.until = reader, delays.clock
+    seen = delays.loaded(region, offset, 4, region.view(4, 1)[:4].copy(), Proxy.ASYNC, lanes)
+    fed = writer == "cp.async" and reader != "bulk" and not letter
+    assert seen.tolist() == [7 * fed] * 4

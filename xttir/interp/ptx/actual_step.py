@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from xttir.analyses.events import Access, AsyncOp, Event
+from xttir.analyses.events import Access, AsyncOp, Event, Footprint
 from xttir.diagnostics import Fault, Kind, Policy, Unsupported
 from xttir.interp.ptx import scalar
+from xttir.interp.ptx.fingerprints import folded
 from xttir.interp.ptx.instruction import UNKNOWN, Imm, Ins, Mem, Operand, Reg, Sink, Symbol, Vec
 from xttir.interp.ptx.regions import shared_place
 from xttir.interp.ptx.scalar import GROUP
@@ -39,6 +40,7 @@ class ActualStep:
         "lanes",
         "maybe",
         "n",
+        "named",
         "ready",
         "rows",
         "rows_cta",
@@ -66,6 +68,8 @@ class ActualStep:
         """The instruction may or may not be executed: it depends on unknown data."""
         self.doubtful = False
         """Its own guard is unknown: results are either new or old."""
+        self.named: list[tuple[Operand, np.ndarray]] = []
+        """Results whose fingerprints are known: (n,), (1,) or (n, parts)."""
 
     @property
     def arch(self) -> int:
@@ -177,6 +181,22 @@ class ActualStep:
             return value
         # A 32-bit address wraps: `[%r + 252]` with %r below zero is in the window.
         return value + operand.offset & 0xFFFFFFFF if narrow else value + operand.offset
+
+    def fingerprints(self, operand: Operand, together: bool = False) -> np.ndarray | None:
+        kept = self.executor.fingerprints
+        if kept is None or self.maybe:
+            return None
+        numbers = np.stack(kept.parts(self.group, operand), axis=-1)
+        numbers = numbers if self.rows is None else numbers[self.rows]
+        return kept.of_warps(self, folded(numbers))[:, None] if together else numbers
+
+    def name_contents(self, operand: Operand, footprint: Footprint) -> None:
+        kept = self.executor.fingerprints
+        if kept is None or self.maybe:
+            return
+        numbers = kept.pieces(self.memory, footprint)
+        if numbers is not None:
+            self.named.append((operand, kept.of_warps(self, numbers)))
 
     # Results --------------------------------------------------------------------------------------
 

@@ -35,6 +35,8 @@ class _Shadow:
     old: np.ndarray
     time: np.ndarray
     block: np.ndarray
+    copied: np.ndarray
+    """bool: cp.async made it."""
 
 
 @dataclass(slots=True, eq=False)
@@ -67,14 +69,22 @@ class Delayed:
         found = self.shadows.get(id(region))
         if found is None:
             n = region.allocated // 4
-            found = _Shadow(region, *(np.zeros(n, t) for t in (np.uint32, np.int32, np.int32)))
+            kinds = (np.uint32, np.int32, np.int32, np.bool_)
+            found = _Shadow(region, *(np.zeros(n, t) for t in kinds))
             self.shadows[id(region)] = found
         return found
 
     def note(
-        self, region: Region, offset: np.ndarray, total: int, who: tuple[Any, int, int], time: int
+        self,
+        region: Region,
+        offset: np.ndarray,
+        total: int,
+        who: tuple[Any, int, int],
+        time: int,
+        copied: bool = False,
     ) -> None:
-        """A store is going to be made. `who`: lanes (by piece, or one), block, log."""
+        """A store is going to be made. `who`: lanes (by piece, or one), block, log. `copied`: by
+        cp.async."""
         shadow, (lanes, block, log) = self._shadow(region), who
         words = _words(offset, total)
         lanes = np.broadcast_to(lanes.reshape(-1, 1), words.shape).reshape(-1)
@@ -88,6 +98,7 @@ class Delayed:
         shadow.old[fresh] = region.view(4, 1)[fresh]
         shadow.time[words] = time
         shadow.block[words] = block
+        shadow.copied[words] = copied
         entries = self.logs.setdefault(log, [])
         entries.append(_Store(shadow, words, lanes, time))
         if len(entries) >= _LONG and len(entries) % _LONG == 0:
@@ -107,9 +118,10 @@ class Delayed:
         value: np.ndarray,
         but: int = -1,
         until: int | None = None,
+        copied: bool = False,
     ) -> np.ndarray:
-        """`value` with the old bytes where stores are delayed, but for those of block `but` and
-        those after time `until`."""
+        """`value` with the old bytes where stores are delayed, but for those of block `but`, those
+        after time `until`, and (`copied`) those that cp.async has made."""
         shadow = self.shadows.get(id(region))
         if shadow is None:
             return value
@@ -119,6 +131,8 @@ class Delayed:
             hidden &= shadow.block[words] != but
         if until is not None:
             hidden &= shadow.time[words] <= until
+        if copied:
+            hidden &= ~shadow.copied[words]
         if not hidden.any():
             return value
         if total < 4:
@@ -158,7 +172,8 @@ class Delayed:
 class Delays:
     """`proxy`: stores that the async proxy does not see yet; `blocks`: that other blocks do not."""
 
-    def __init__(self, lanes: int, threads: int, ranks: int, shared: Region):
+    def __init__(self, lanes: int, threads: int, ranks: int, shared: Region, late_copies: bool):
+        """`late_copies`: tensor cores see what cp.async has copied as late as anything else."""
         self.proxy = Delayed()
         self.blocks = Delayed()
         self.threads = threads
@@ -169,6 +184,9 @@ class Delays:
         """By operation in flight: when it was issued."""
         self.until = 0
         """When the operation that is being performed was: later stores do not escape it."""
+        self.engine = ""
+        """That performs it; "": an instruction is being executed."""
+        self.late_copies = late_copies
         self.synchronised = np.zeros(lanes, np.int64)
         """By lane: when it last waited for others."""
 
@@ -192,7 +210,7 @@ class Delays:
         block = int(lanes[0]) // self.threads
         log = block // self.ranks if region is self.shared else -1
         who = (_by_piece(lanes, offset.size), block, log)
-        self.proxy.note(region, offset, total, who, self.clock)
+        self.proxy.note(region, offset, total, who, self.clock, self.engine == "cp.async")
         own = region is self.shared and (self.ranks == 1 or self._own(offset, block))
         if weak and not own:
             self.blocks.note(region, offset, total, who, self.clock)
@@ -214,7 +232,8 @@ class Delays:
         """What lanes of one block read of memory that holds `value`."""
         value = self.blocks.seen(region, offset, total, value, int(lanes[0]) // self.threads)
         if proxy is Proxy.ASYNC:
-            return self.proxy.seen(region, offset, total, value, until=self.until)
+            tensor = self.engine.startswith(("wgmma", "tcgen05")) and not self.late_copies
+            return self.proxy.seen(region, offset, total, value, -1, self.until, tensor)
         self.proxy.forget(region, offset, total)
         return value
 

@@ -100,8 +100,11 @@ class Effects(Names):
             delays = self.memory.delays
             if delays is not None:
                 delays.until = delays.issued.pop(id(task), delays.clock)
+                delays.engine = getattr(task.event, "engine", "")
             task.perform()
             self.already, self.memory.outlives = None, False
+            if delays is not None:
+                delays.engine = ""
             self.memory.report, self.memory.lanes = report, lanes
         else:
             task.perform()

@@ -24,6 +24,7 @@ from xttir.interp.ptx.barriers import Barriers
 from xttir.interp.ptx.code import Block, Do, Run
 from xttir.interp.ptx.delays import Delays
 from xttir.interp.ptx.effects import Effects
+from xttir.interp.ptx.fingerprints import Fingerprints
 from xttir.interp.ptx.forget import without
 from xttir.interp.ptx.geometry import Geometry
 from xttir.interp.ptx.group import Group, merge
@@ -57,8 +58,10 @@ class Executor(Effects):
         data: Mapping[str, np.ndarray] | None,
         schedule: Schedule | None = None,
         most_steps: int = 0,
+        fingerprints: bool = False,
     ):
-        """`most_steps`: after how many a run counts as endless, 0: `MAX_STEPS` or `RUN_STEPS`."""
+        """`most_steps`: after how many a run counts as endless, 0: `MAX_STEPS` or `RUN_STEPS`.
+        `fingerprints`: find out, in a trace, which lanes hold equal values."""
         super().__init__()
         self.plan = plan
         self.launch = launch
@@ -81,6 +84,8 @@ class Executor(Effects):
             self.layout.local_bytes,
             data is None,
         )
+        self.fingerprints = Fingerprints(lanes) if fingerprints else None
+        self.memory.fingerprints = self.fingerprints
         self.contents = Contents(plan.kernel, launch, self.layout, self.memory, data)
         self.barriers = Barriers(self)
         self.origins = Origins(self)
@@ -93,7 +98,9 @@ class Executor(Effects):
         self.schedule.executor = self
         if self.schedule.delays and not self.tracing:
             ranks, shared = self.geometry.ranks, self.memory.shared
-            self.memory.delays = Delays(lanes, self.threads_per_cta, ranks, shared)
+            self.memory.delays = Delays(
+                lanes, self.threads_per_cta, ranks, shared, self.schedule.late_copies
+            )
         self.waiting: dict[Any, Group] = {}
         self.gathering: dict[Any, Group] = {}
         self.blocked: list[Blocked] = []
@@ -184,7 +191,7 @@ class Executor(Effects):
             while group.at < size:
                 item = code[group.at]
                 if item.__class__ is Run:
-                    if group.held:
+                    if group.held or self.fingerprints is not None:
                         self._watched(group, item)  # type: ignore[arg-type]
                     else:
                         env = group.env
@@ -199,8 +206,11 @@ class Executor(Effects):
             current = self.leave(group, block)
 
     def _watched(self, group: Group, run: Run) -> None:
-        """Scalar instructions while registers are held by operations that read them later."""
+        """Scalar instructions while registers are held by operations that read them later, or are
+        told apart by fingerprints."""
         for function, ins in zip(run.functions, run.instructions, strict=True):
+            if self.fingerprints is not None:
+                self.fingerprints.scalar(group, ins)
             for slot in _defined(ins):
                 if slot in group.held:
                     self.overwritten(group, slot, ins)
@@ -237,11 +247,15 @@ class Executor(Effects):
         if maybe:
             step.maybe = step.doubtful = True
         self.memory.report, self.memory.lanes = step.report, step.lanes
+        if self.fingerprints is not None:
+            self.fingerprints.before(step)
         do.meaning(step)  # type: ignore[arg-type]
         if step.ready is not None:
             return self._wait(group, step)
         if step.gone:
             return self._gone(group, step)
+        if self.fingerprints is not None:
+            self.fingerprints.after(step)
         if self.tracing and do.ins.index in self.plan.feeds:
             self.origins.note(group, do, step.lanes)
         group.at += 1
@@ -408,6 +422,8 @@ class Executor(Effects):
             inside, slots = self.plan.vague[source.number]
             if target.number not in inside:
                 group.env |= dict.fromkeys(slots, UNKNOWN)
+                if self.fingerprints is not None:
+                    self.fingerprints.lost(group, slots)
         if group.way is not None and target.number == group.way.join:
             return group.way.arrive(self, group)
         if target.spin and not self._spin(group, target, source):

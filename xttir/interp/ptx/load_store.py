@@ -12,6 +12,7 @@ import numpy as np
 
 from xttir.analyses.events import Access, Bounds, Footprint, Mode, Scope, Sem, Space
 from xttir.diagnostics import Kind
+from xttir.interp.ptx import copies
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Mem, Reg, Symbol, Vec, meaning
 from xttir.interp.ptx.leaving import Leaving
@@ -305,7 +306,21 @@ def load(step: ActualStep) -> None:
         if isinstance(place.space, Space) and form.space != "const":
             _emit_load(step, place, form, value)
     value = values[0] if found[0].rows is None else _together(step, found, values)
+    kept = step.executor.fingerprints
+    if kept is not None and _plain(step, form, found[0]):
+        place = found[0]
+        numbers = kept.contents(
+            step.memory, place.space, place.address, form.size, form.parts, place.block
+        )
+        if numbers is not None:
+            step.named.append((step.ins.dst[0], numbers))
     step.put(step.ins.dst[0], value, form.signed)
+
+
+def _plain(step: ActualStep, form: Form, place: Place) -> bool:
+    """Whether all lanes access places in one window that are known, in all schedules alike."""
+    weak = form.sem is Sem.WEAK and not step.maybe
+    return weak and place.span is None and place.rows is None and place.space != "param"
 
 
 def _value(step: ActualStep, place: Place, form: Form) -> Any:
@@ -386,6 +401,7 @@ def store(step: ActualStep) -> None:
     value = step.raw(source, form.type)
     if value.__class__ is np.ndarray:
         value = value.astype(f"u{form.size}", copy=False)
+    numbers = step.fingerprints(source)
     for place in places(step, operand, form.space, form.total):
         mine = value if place.rows is None else take(value, place.rows)
         if place.span is not None:
@@ -397,9 +413,14 @@ def store(step: ActualStep) -> None:
         if step.tracing and isinstance(place.space, Space) and place.span is None:
             more = _change(step, place, form, mine)
         write(step, place, form.size, form.parts, mine, form.sem is Sem.WEAK)
-        if isinstance(place.space, Space):
-            equal = step.tracing and place.span is None and _equal(place, mine, form.total)
-            _emit_store(step, place, form, equal, more)
+        if numbers is not None and _plain(step, form, place):
+            mine = numbers
+        if not isinstance(place.space, Space):
+            continue
+        one = _emit_store(step, place, form, mine, more)
+        kept = step.executor.fingerprints
+        if kept is not None and numbers is not None and one and mine is numbers:
+            kept.stored(step.memory, place.space, place.address, form.size, mine, place.block)
 
 
 def _change(step: ActualStep, place: Place, form: Form, value: Any) -> dict[str, Any]:
@@ -417,28 +438,11 @@ def _change(step: ActualStep, place: Place, form: Form, value: Any) -> dict[str,
     return {"operation": "set", "operand": operand, "value": number(before)}
 
 
-def _equal(place: Place, value: Any, size: int) -> bool:
-    """Whether lanes that write one place write one (known) value."""
-    if value.__class__ is not np.ndarray:
-        return False
-    if value.shape[0] == 1:
-        return True
-    n = value.shape[0]
-    where = np.broadcast_to(np.asarray(place.address).reshape(-1), (n,))
-    block = np.broadcast_to(np.asarray(0 if place.block is None else place.block).reshape(-1), (n,))
-    order = np.lexsort((where, block))
-    step = np.diff(where[order])
-    near = (np.diff(block[order]) == 0) & (step < size)
-    if not near.any():
-        return True
-    rows = value.reshape(n, -1)[order]
-    alike = (rows[1:] == rows[:-1]).all(axis=1)
-    return bool((alike & (step == 0))[near].all())
-
-
 def _emit_store(
-    step: ActualStep, place: Place, form: Form, equal: bool, more: dict[str, Any]
-) -> None:
+    step: ActualStep, place: Place, form: Form, value: Any, more: dict[str, Any]
+) -> bool:
+    """`value`: what is known of the contents, or fingerprints. Returns whether each place gets one
+    value, as far as that is known."""
     if step.tracing and place.span is None:
         strong = form.sem is not Sem.WEAK
         step.executor.memory.written(
@@ -448,17 +452,21 @@ def _emit_store(
             form.total,
             step.next_event() if strong else None,
         )
+    written = print_of(step, place, Mode.WRITE, form.total)
+    if step.tracing and place.span is None:
+        rows = slice(None) if place.rows is None else place.rows
+        more = more | copies.repeated(written, value, step.cta[rows], step.tid[rows])
     step.emit(
         Access(
             step.ins.index,
             _lanes(step, place),
-            (print_of(step, place, Mode.WRITE, form.total),),
+            (written,),
             form.sem,
             form.scope,
-            equal=equal,
             **more,
         )
     )
+    return more.get("equal", False)
 
 
 @meaning("st.bulk")

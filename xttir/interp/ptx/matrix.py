@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from xttir.analyses.events import Access, Footprint, Mode, Space
+from xttir.interp.ptx import copies
 from xttir.interp.ptx.instruction import UNKNOWN, Ins, meaning
 from xttir.interp.ptx.step import Step
 from xttir.interp.ptx.units import Skip, check_aligned, give_up, memory_operand, units
@@ -199,6 +200,7 @@ def ldmatrix(step: Step) -> None:
         give_up(step)
         return
     step.emit(Access(ins.index, step.lanes, (place,)))
+    step.name_contents(ins.dst[0], place)
     data: Any = step.memory.load(place)
     if data is UNKNOWN:
         step.put(ins.dst[0], UNKNOWN)
@@ -223,7 +225,10 @@ def stmatrix(step: Step) -> None:
         data[:, how.row, how.byte] = np.ascontiguousarray(value).view(np.uint8)
         data = data.reshape(step.lanes.size, 1, how.row_bytes)
     step.memory.store(place, data)
-    step.emit(Access(ins.index, step.lanes, (place,)))
+    # What a lane's row gets is made of the registers of all lanes.
+    numbers = step.fingerprints(ins.src[1], together=True)
+    more = {} if numbers is None else copies.repeated(place, numbers, step.cta, step.tid)
+    step.emit(Access(ins.index, step.lanes, (place,), **more))
 
 
 @meaning("movmatrix")

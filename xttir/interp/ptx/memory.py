@@ -80,6 +80,8 @@ class LaunchMemory(Regions):
         starts = [0] if place.rows is None else (np.unique(place.rows) * region.row).tolist()
         for start in starts:
             region.state[start + place.start : start + place.end] = WRITTEN
+            if self.fingerprints is not None:
+                self.fingerprints.changed(region, np.arange(start + place.start, start + place.end))
 
     def _as_seen(
         self, region: Region, offset: np.ndarray, total: int, value: Any, proxy: Proxy
@@ -165,6 +167,8 @@ class LaunchMemory(Regions):
     ) -> None:
         index = offset // total if total > 1 else offset
         region.bounds = None
+        if self.fingerprints is not None:
+            self.fingerprints.changed(region, offset[..., None] + np.arange(total))
         if value is UNKNOWN:
             if not (region.first == WRITTEN and region.state is None):
                 region.state_view(total)[index] = PATTERNS[WRITTEN, total]
@@ -291,6 +295,10 @@ class LaunchMemory(Regions):
         cta = np.broadcast_to(footprint.cta, starts.shape)
         for k, start in enumerate(first):
             state[cta[:, k], start : start + size] = WRITTEN
+            if self.fingerprints is not None:
+                first_byte = cta[:, k].astype(np.int64) * self.shared.row + start
+                index = first_byte[:, None] + np.arange(size)
+                self.fingerprints.changed(self.shared, index)
         return True
 
     @staticmethod

@@ -21,6 +21,7 @@ from xttir.interp.ptx.geometry import SHARED_BITS
 
 if TYPE_CHECKING:
     from xttir.interp.ptx.delays import Delays
+    from xttir.interp.ptx.fingerprints import Fingerprints
 
 GLOBAL_BITS = 40
 GLOBAL_BASE = 1 << 44
@@ -118,6 +119,7 @@ class Regions:
         self.local_bytes = local_bytes
         self.delays: Delays | None = None
         """Stores that are not seen everywhere yet, in schedules that have such."""
+        self.fingerprints: Fingerprints | None = None
         self.lanes = np.zeros(1, np.int32)
         """Of the instruction that is being executed."""
         self.ended = np.zeros(ctas, bool)

@@ -32,6 +32,9 @@ class Schedule:
     """Asked after every instruction with an effect (`after`)."""
     delays = False
     """Stores are seen by the async proxy and by other blocks as late as can be."""
+    late_copies = False
+    """So is what cp.async has copied by the async proxy: the letter asks for a fence there that
+    shipped kernels do without (docs/trust.md)."""
     peeks_false = False
     """A try_wait that is tried once says False, as in a trace."""
     executor: Executor
@@ -292,7 +295,7 @@ class Witness(_Warps):
     def __init__(self, schedule: dict[str, Any]):
         super().__init__()
         self.steps = checked_steps(schedule)
-        self.delays = schedule.get("stale") is True
+        self.delays = self.late_copies = schedule.get("stale") is True
         self.at = 0
         self.wanted: set[tuple[int, int]] = set()
         self.named: dict[tuple[int, int], Task] = {}

@@ -129,6 +129,16 @@ class Step(Protocol):
         """(offset int64, block int32) of shared addresses; `shared::cluster` ones name a block."""
         ...
 
+    def fingerprints(self, operand: Operand, together: bool = False) -> np.ndarray | None:
+        """uint64 (n, parts), equal where lanes have equal values; `together`: (n, 1), where warps
+        have, and lanes the same place in them. None: nobody keeps them, or in doubt."""
+        ...
+
+    def name_contents(self, operand: Operand, footprint: Footprint) -> None:
+        """The registers of a lane depend on the piece that each lane of its warp has in the
+        footprint (n, 1), and on its place in the warp."""
+        ...
+
     # Effects
     def emit(self, event: Event) -> int:
         """Append to the trace; returns its index."""

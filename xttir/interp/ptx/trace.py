@@ -17,18 +17,31 @@ from xttir.interp.ptx.uses import Uses
 
 
 def trace(
-    module: ModuleOp, launch: LaunchDescription, *, backward: bool = False, most_steps: int = 0
+    module: ModuleOp,
+    launch: LaunchDescription,
+    *,
+    backward: bool = False,
+    most_steps: int = 0,
+    fingerprints: bool = False,
 ) -> Trace:
     """The events of one schedule of a launch; `backward`: one in which the last blocks come first;
-    `most_steps`: as `Executor` takes it. Raises InputError and Unsupported."""
+    `most_steps`, `fingerprints`: as `Executor` takes them. Raises InputError and Unsupported."""
     plan = plan_of(module, launch.entry)
-    return trace_plan(plan, launch, backward=backward, most_steps=most_steps)
+    return trace_plan(
+        plan, launch, backward=backward, most_steps=most_steps, fingerprints=fingerprints
+    )
 
 
 def trace_plan(
-    plan: Plan, launch: LaunchDescription, *, backward: bool = False, most_steps: int = 0
+    plan: Plan,
+    launch: LaunchDescription,
+    *,
+    backward: bool = False,
+    most_steps: int = 0,
+    fingerprints: bool = False,
 ) -> Trace:
-    executor = Executor(plan, launch, None, Backward() if backward else None, most_steps)
+    schedule = Backward() if backward else None
+    executor = Executor(plan, launch, None, schedule, most_steps, fingerprints)
     executor.run()
     return _trace(executor)
 

@@ -212,6 +212,8 @@ def _vary(group: Group, changes: int) -> None:
             continue
         place = as_spread(value)
         group.env[slot] = UNKNOWN if place is None else anywhere(place.known)
+        if group.executor.fingerprints is not None:
+            group.executor.fingerprints.lost(group, (slot,))
 
 
 def _leap(executor: Executor, group: Group, way: Way) -> Group | None:

@@ -78,6 +78,9 @@ def shfl(step: ActualStep) -> None:
                 Kind.UNDEFINED, "shfl from a lane that does not take part", step.lanes[absent]
             )
         row = np.where(absent, np.arange(step.n), row)
+    numbers = step.fingerprints(value)
+    if numbers is not None and not absent.any():
+        step.named.append((ins.dst[0], numbers[row, 0]))
     step.put(ins.dst[0], _exchanged(raw, row, warps))
     if len(ins.dst) > 1:
         flag = inside
