@@ -413,14 +413,13 @@ def store(step: ActualStep) -> None:
         if step.tracing and isinstance(place.space, Space) and place.span is None:
             more = _change(step, place, form, mine)
         write(step, place, form.size, form.parts, mine, form.sem is Sem.WEAK)
-        if numbers is not None and _plain(step, form, place):
-            mine = numbers
         if not isinstance(place.space, Space):
             continue
-        one = _emit_store(step, place, form, mine, more)
+        known = numbers if _plain(step, form, place) else None
+        one = _emit_store(step, place, form, mine if known is None else known, more)
         kept = step.executor.fingerprints
-        if kept is not None and numbers is not None and one and mine is numbers:
-            kept.stored(step.memory, place.space, place.address, form.size, mine, place.block)
+        if kept is not None and known is not None and one:
+            kept.stored(step.memory, place.space, place.address, form.size, known, place.block)
 
 
 def _change(step: ActualStep, place: Place, form: Form, value: Any) -> dict[str, Any]:
