@@ -32,9 +32,10 @@ from xttir.interp.report import FaultLog
 _serial = itertools.count()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AgentId:
-    """The component of an agent in the clocks. `serial` tells executions of one op apart."""
+    """The component of an agent in the clocks. `serial` is the same for those of one execution of
+    one op."""
 
     name: str
     serial: int

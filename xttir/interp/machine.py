@@ -154,7 +154,7 @@ class Machine(Interpreter):
         if self._barriers is None:
             from xttir.interp.mbarriers import MBarriers
 
-            self._barriers = MBarriers(self.batch.size)
+            self._barriers = MBarriers(self.clock.components)
         return self._barriers
 
     def program_id(self, axis: int) -> np.ndarray:

@@ -12,7 +12,6 @@ Numbers are ints while all programs of the batch agree, int64[batch] afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from math import prod
 from typing import Any
 
@@ -21,20 +20,8 @@ from xdsl.dialects.builtin import CallSiteLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
 from xttir.interp.memdesc import Buffer, Choice, MemDesc
-from xttir.interp.order import NEVER, Epoch, Positions, Stamp, changed, chosen
+from xttir.interp.order import Components, Epoch, Known, Positions, Stamp, changed, chosen
 from xttir.interp.views import offsets_of
-
-Snapshot = dict[Hashable, Epoch]
-"""Component -> the last epoch of it that is known."""
-
-
-def raise_to(seen: Snapshot, component: Hashable, epoch: Epoch, at: Positions, batch: int) -> None:
-    """`seen` knows `component` up to `epoch` (a number, or int64[active]) for programs `at`."""
-    old = seen.get(component, NEVER)
-    if at is None and type(old) is int and type(epoch) is int:
-        seen[component] = max(old, epoch)
-        return
-    seen[component] = changed(old, np.maximum(chosen(old, at), epoch), at, batch)
 
 
 class MBarrier:
@@ -47,10 +34,11 @@ class MBarrier:
     a phase after all of its other updates.
     """
 
-    def __init__(self, name: str, op: Operation, batch: int):
+    def __init__(self, name: str, op: Operation, components: Components):
         self.name = name
         self.op = op
-        self.batch = batch
+        self.components = components
+        self.batch = components.batch
         self.count: Epoch = 0
         self.pending: Epoch = 0
         self.tx: Epoch = 0
@@ -58,13 +46,13 @@ class MBarrier:
         self.live: Epoch = 0
         self.made: Stamp | None = None
         self.asynchronous = False
-        self.closed_by: Snapshot = {}
+        self.closed_by: Known | None = None
         self.last_asynchronous = False
-        self.last: Snapshot = {}
+        self.last = Known(components)
         self.waits: list[tuple[Operation, Stamp, int]] = []
         """Waits that returned: the op, when, and how many phases were complete."""
-        self.arriving: Snapshot = {}
-        self.done: Snapshot = {}
+        self.arriving = Known(components)
+        self.done = Known(components)
 
     # --- life ------------------------------------------------------------------------------------
 
@@ -77,10 +65,10 @@ class MBarrier:
         self.live = changed(self.live, 1, at, self.batch)
         self.waits = []
         if at is None:
-            self.arriving, self.done = {}, {}
+            self.arriving, self.done = Known(self.components), Known(self.components)
         else:
-            self._forget(self.arriving, at)
-            self._forget(self.done, at)
+            self.arriving.forget(at)
+            self.done.forget(at)
         return not again
 
     def inval(self, at: Positions) -> None:
@@ -92,7 +80,7 @@ class MBarrier:
 
     # --- updates ---------------------------------------------------------------------------------
 
-    def update(self, arrivals: int, expect: int, snapshot: Snapshot, at: Positions) -> int:
+    def update(self, arrivals: int, expect: int, snapshot: Known | None, at: Positions) -> int:
         """Announce `expect` bytes (negative: they have come), then arrive. Gives the number of
         arrivals that were one too many for a program."""
         if at is None and type(self.tx) is int and type(self.pending) is int:
@@ -104,8 +92,8 @@ class MBarrier:
             pending = np.maximum(pending, 0) if isinstance(pending, np.ndarray) else 0
         self.tx = changed(self.tx, tx, at, self.batch)
         self.pending = changed(self.pending, pending, at, self.batch)
-        if snapshot:
-            self._learn(self.arriving, snapshot, at)
+        if snapshot is not None:
+            self.arriving.learn(snapshot, at)
         complete = (np.asarray(pending) == 0) & (np.asarray(tx) == 0)
         if complete.all():
             self._complete(at)
@@ -114,53 +102,37 @@ class MBarrier:
             self._complete(positions[np.broadcast_to(complete, positions.shape)])
         return over
 
-    def _update_alike(self, arrivals: int, expect: int, snapshot: Snapshot) -> int:
+    def _update_alike(self, arrivals: int, expect: int, snapshot: Known | None) -> int:
         """`update` while all programs agree."""
         assert isinstance(self.tx, int)
         assert isinstance(self.pending, int)
         self.tx += expect
         over = max(0, arrivals - self.pending)
         self.pending = max(0, self.pending - arrivals)
-        if snapshot:
-            self._learn(self.arriving, snapshot, None)
+        if snapshot is not None:
+            self.arriving.learn(snapshot, None)
         if self.pending == 0 and self.tx == 0:
             self._complete(None)
         return over
 
     def _complete(self, at: Positions) -> None:
-        self.last, self.last_asynchronous = self.arriving, self.asynchronous
-        self.asynchronous, self.closed_by = False, {}
-        self._learn(self.done, self.arriving, at)
+        self.last_asynchronous = self.asynchronous
+        self.asynchronous, self.closed_by = False, None
+        self.done.learn(self.arriving, at)
         phase = chosen(self.phase, at)
-        raise_to(self.done, self, phase, at, self.batch)
+        self.done.see(self, phase, at)
         if at is None:
-            self.arriving = {}
+            self.last, self.arriving = self.arriving, Known(self.components)
         else:
-            self._forget(self.arriving, at)
+            self.last = self.arriving.copy()
+            self.arriving.forget(at)
         self.phase = changed(self.phase, phase + 1, at, self.batch)
         self.pending = changed(self.pending, chosen(self.count, at), at, self.batch)
 
-    def _learn(self, into: Snapshot, snapshot: Snapshot, at: Positions) -> None:
-        if at is None:
-            for component, epoch in snapshot.items():
-                old = into.get(component, NEVER)
-                if type(old) is int and type(epoch) is int:
-                    if old < epoch:
-                        into[component] = epoch
-                else:
-                    raise_to(into, component, epoch, None, self.batch)
-            return
-        for component, epoch in snapshot.items():
-            raise_to(into, component, chosen(epoch, at), at, self.batch)
-
-    def _forget(self, seen: Snapshot, at: np.ndarray) -> None:
-        for component, epoch in seen.items():
-            seen[component] = changed(epoch, NEVER, at, self.batch)
-
-    def alone(self, snapshot: Snapshot, at: Positions) -> bool:
+    def alone(self, snapshot: Known, at: Positions) -> bool:
         """Whether `snapshot`, released by the update that completed the last phase, holds all that
         the phase's updates released: they came before it."""
-        return not self.last_asynchronous and _holds(snapshot, self.last, at)
+        return not self.last_asynchronous and snapshot.holds(self.last, at)
 
     def waited(self, op: Operation, stamp: Stamp, at: Positions) -> None:
         """A wait has returned. Kept only while the programs of the batch agree."""
@@ -182,15 +154,15 @@ class MBarrier:
         for op, stamp, seen in self.waits:
             if seen > phase:
                 left.append((op, stamp, seen))
-            elif seen == phase and not _holds(self.last, {stamp.component: stamp.epoch}, None):
+            elif seen == phase and not _reaches(self.last.get(stamp.component), stamp.epoch):
                 found = op
         self.waits = left
         return found
 
-    def closed_before(self, snapshot: Snapshot) -> bool:
+    def closed_before(self, snapshot: Known) -> bool:
         """Whether an update that releases `snapshot` comes after the one that closed the phase
         before."""
-        return bool(self.closed_by) and _holds(snapshot, self.closed_by, None)
+        return self.closed_by is not None and snapshot.holds(self.closed_by, None)
 
     # --- waits -----------------------------------------------------------------------------------
 
@@ -221,34 +193,31 @@ class MBarrier:
         return text
 
 
-def _holds(snapshot: Snapshot, other: Snapshot, at: Positions) -> bool:
-    """Whether `snapshot` knows everything that `other` knows."""
-    for component, epoch in other.items():
-        known = chosen(snapshot.get(component, NEVER), at)
-        wanted = chosen(epoch, at)
-        if type(known) is int and type(wanted) is int:
-            if known < wanted:
-                return False
-        elif not np.all(np.asarray(known) >= wanted):
-            return False
-    return True
+def _reaches(known: Epoch, epoch: Epoch) -> bool:
+    """Whether `known` is `epoch` or later, for all programs."""
+    if type(known) is int and type(epoch) is int:
+        return known >= epoch
+    return bool(np.all(np.asarray(known) >= epoch))
 
 
 class MBarriers:
     """The mbarriers of a batch of programs, by buffer and number of the element in it."""
 
-    def __init__(self, batch: int):
-        self.batch = batch
+    def __init__(self, components: Components):
+        self.components = components
         self._of: dict[int, tuple[Buffer, dict[int, MBarrier]]] = {}
 
     def at(self, buffer: Buffer, number: int) -> MBarrier:
         """The barrier in element `number` of `buffer`, made (not yet initialised) if need be."""
-        known = self._of.setdefault(id(buffer), (buffer, {}))[1]
+        entry = self._of.get(id(buffer))
+        if entry is None:
+            entry = self._of[id(buffer)] = (buffer, {})
+        known = entry[1]
         found = known.get(number)
         if found is None:
-            several = sum(1 for _ in buffer.cells) > 1
+            several = len(buffer.cells) > 1
             name = buffer_name(buffer) + (f"[{number}]" if several else "")
-            found = known[number] = MBarrier(name, buffer.op, self.batch)
+            found = known[number] = MBarrier(name, buffer.op, self.components)
         return found
 
 

@@ -20,8 +20,8 @@ from xttir.interp.affine import dense
 from xttir.interp.agents import run_agents, wait_until
 from xttir.interp.descriptors import Descriptor, block_access
 from xttir.interp.machine import Machine
-from xttir.interp.mbarriers import MBarrier, Snapshot, raise_to
-from xttir.interp.order import Epoch, Positions, changed, chosen
+from xttir.interp.mbarriers import MBarrier
+from xttir.interp.order import Components, Epoch, Known, Positions, changed, chosen
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.taint import observe_branch
 from xttir.interp.tma import with_shape
@@ -51,12 +51,12 @@ class Aref(_Shared):
     "exit"). `released`: what was done before the puts, and the gets, that are over.
     """
 
-    def __init__(self, buffers: list[Any], depth: int, batch: int):
+    def __init__(self, buffers: list[Any], depth: int, components: Components):
         self.buffers = buffers
         self.depth = depth
-        self.batch = batch
+        self.batch = components.batch
         self.counts: dict[tuple[Any, str], Epoch] = {}
-        self.released: dict[str, Snapshot] = {"put": {}, "get": {}}
+        self.released = {"put": Known(components), "get": Known(components)}
 
     def count(self, end: Any, event: str) -> Epoch:
         return self.counts.get((end, event), 0)
@@ -96,7 +96,7 @@ def build_create(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     depth = shape_of_memory(op.buffers[0].type)[0]
 
     def run(m: Machine, frame: Frame) -> None:
-        frame[outs[0]] = Aref([frame[slot] for slot in ins], depth, m.batch.size)
+        frame[outs[0]] = Aref([frame[slot] for slot in ins], depth, m.clock.components)
 
     return run
 
@@ -154,18 +154,16 @@ def build_exit(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         aref: Aref = frame[slots["aref"]]
         at = m.positions()
         aref.advance(end, "exit", at)
-        released = aref.released["put" if putting else "get"]
-        for component, epoch in _everything(m, at).items():
-            raise_to(released, component, chosen(epoch, at), at, m.batch.size)
+        aref.released["put" if putting else "get"].learn(_everything(m, at), at)
 
     return run
 
 
-def _everything(m: Machine, at: Positions) -> Snapshot:
+def _everything(m: Machine, at: Positions) -> Known:
     """What the agent has done, and what it has given its engines to do."""
     snapshot = m.clock.publish(at)
     for engine in m.clock.groups.values():
-        snapshot[engine.component] = engine.committed
+        snapshot.put(engine.component, engine.committed)
     return snapshot
 
 
@@ -224,9 +222,9 @@ class Tokens(_Shared):
     """`nvws.create_token`: for every buffer a barrier that it is full, and one that it is empty."""
 
     def __init__(self, m: Machine, op: Operation, count: int):
-        batch = m.batch.size
-        self.full = [MBarrier(f"full[{n}]", op, batch) for n in range(count)]
-        self.empty = [MBarrier(f"empty[{n}]", op, batch) for n in range(count)]
+        components = m.clock.components
+        self.full = [MBarrier(f"full[{n}]", op, components) for n in range(count)]
+        self.empty = [MBarrier(f"empty[{n}]", op, components) for n in range(count)]
         for barrier in (*self.full, *self.empty):
             barrier.init(1, m.clock.now(), None)
 

@@ -8,7 +8,8 @@ groups, the phase of a barrier. Each is a component of the clocks; an access car
 the component. Cf. FastTrack (Flanagan and Freund 2009).
 
 Programs of a batch run together, so an epoch is one number for all of them, or int64[batch] where
-control flow made them differ.
+control flow made them differ. A clock is an array with a row for every component of the batch, so
+that what one agent learns from another is the maximum of two arrays.
 """
 
 from __future__ import annotations
@@ -66,56 +67,173 @@ def chosen(epoch: Epoch, at: Positions) -> Epoch:
     return epoch[at] if at is not None and isinstance(epoch, np.ndarray) else epoch
 
 
+class Components:
+    """The components of the clocks of one batch of programs, each with the number of its row."""
+
+    def __init__(self, batch: int):
+        self.batch = batch
+        self.rows: dict[Hashable, int] = {}
+        self.capacity = 32
+        """Rows of a clock that is made now."""
+
+    def row(self, component: Hashable) -> int:
+        """The row of a component, a new one if need be."""
+        found = self.rows.get(component)
+        if found is None:
+            found = self.rows[component] = len(self.rows)
+            if found == self.capacity:
+                self.capacity *= 2
+        return found
+
+
+class Known:
+    """Up to which epoch each component is known, NEVER for what is not known at all.
+
+    `epochs`: int64[rows, 1] while all programs of the batch agree, int64[rows, batch] afterwards.
+    Rows that a component has beyond those are NEVER.
+    """
+
+    __slots__ = ("components", "epochs")
+
+    def __init__(self, components: Components, epochs: np.ndarray | None = None):
+        self.components = components
+        self.epochs = np.full((components.capacity, 1), NEVER) if epochs is None else epochs
+
+    def copy(self) -> Known:
+        return Known(self.components, self.epochs.copy())
+
+    def get(self, component: Hashable) -> Epoch:
+        """The last epoch of `component` that is known."""
+        row = self.components.rows.get(component)
+        epochs = self.epochs
+        if row is None or row >= epochs.shape[0]:
+            return NEVER
+        return epochs.item(row, 0) if epochs.shape[1] == 1 else epochs[row]
+
+    def put(self, component: Hashable, epoch: Epoch) -> None:
+        """Exactly `epoch` of `component` is known, for all programs."""
+        row = self._row(component)
+        if isinstance(epoch, np.ndarray):
+            self._spread()
+        self.epochs[row] = epoch
+
+    def see(self, component: Hashable, epoch: Epoch, at: Positions) -> None:
+        """`component` is known up to `epoch` (a number, or int64[active]) for programs `at`."""
+        row = self._row(component)
+        if at is None and type(epoch) is int and self.epochs.shape[1] == 1:
+            if self.epochs.item(row, 0) < epoch:
+                self.epochs[row, 0] = epoch
+            return
+        self._spread()
+        mine = self.epochs[row]
+        if at is None:
+            np.maximum(mine, epoch, out=mine)
+        else:
+            mine[at] = np.maximum(mine[at], epoch)
+
+    def learn(self, other: Known, at: Positions) -> None:
+        """Everything that `other` knows is known, for programs `at`."""
+        if other.epochs.shape[0] != self.epochs.shape[0]:
+            self._fit(other)
+        theirs = other.epochs
+        if at is None:
+            alike = self.epochs.shape[1] >= theirs.shape[1]
+            self.epochs = np.maximum(self.epochs, theirs, out=self.epochs if alike else None)
+            return
+        self._spread()
+        if theirs.shape[1] > 1:
+            theirs = theirs[:, at]
+        self.epochs[:, at] = np.maximum(self.epochs[:, at], theirs)
+
+    def holds(self, other: Known, at: Positions) -> bool:
+        """Whether everything that `other` knows is known, for programs `at`."""
+        if other.epochs.shape[0] != self.epochs.shape[0]:
+            self._fit(other)
+        mine, theirs = self.epochs, other.epochs
+        if at is not None:
+            mine = mine[:, at] if mine.shape[1] > 1 else mine
+            theirs = theirs[:, at] if theirs.shape[1] > 1 else theirs
+        return bool((mine >= theirs).all())
+
+    def forget(self, at: np.ndarray) -> None:
+        """Nothing is known for programs `at`."""
+        self._spread()
+        self.epochs[:, at] = NEVER
+
+    def _row(self, component: Hashable) -> int:
+        row = self.components.row(component)
+        if row >= self.epochs.shape[0]:
+            self._grow()
+        return row
+
+    def _grow(self) -> None:
+        missing = self.components.capacity - self.epochs.shape[0]
+        if missing:
+            room = np.full((missing, self.epochs.shape[1]), NEVER)
+            self.epochs = np.concatenate((self.epochs, room))
+
+    def _fit(self, other: Known) -> None:
+        """As many rows in both."""
+        self._grow()
+        other._grow()
+
+    def _spread(self) -> None:
+        """A column for every program."""
+        if self.epochs.shape[1] != self.components.batch:
+            self.epochs = np.repeat(self.epochs, self.components.batch, axis=1)
+
+
 class AgentClock:
     """What one agent has seen, for the programs of a batch.
 
-    `component`: the agent's own. `batch`: number of programs.
+    `component`: the agent's own, `epoch` its epoch. `batch`: number of programs. `known`: what the
+    agent knows, its own epoch included; made from what it begins with.
     """
 
-    def __init__(self, component: Hashable, batch: int, seen: dict[Hashable, Epoch] | None = None):
+    def __init__(self, component: Hashable, batch: int, known: Known | None = None):
         self.component = component
         self.batch = batch
-        self.seen: dict[Hashable, Epoch] = dict(seen or {})
-        self.seen[component] = 0
+        self.known = Known(Components(batch)) if known is None else known.copy()
+        self.epoch: Epoch = 0
+        self.known.put(component, 0)
         self.groups: dict[str, Groups] = {}
+
+    @property
+    def components(self) -> Components:
+        return self.known.components
 
     def now(self) -> Stamp:
         """The stamp of what the agent does now."""
-        return Stamp(self.component, self.seen[self.component])
+        return Stamp(self.component, self.epoch)
 
     def ordered(self, stamp: Stamp) -> bool | np.ndarray:
         """Whether an access is ordered before what the agent does now; bool[batch] where programs
         differ."""
-        if stamp.component == self.component:
+        component, epoch = stamp
+        if component is self.component:
             return True
-        seen = self.seen.get(stamp.component, NEVER)
-        if type(seen) is int and type(stamp.epoch) is int:
-            return seen >= stamp.epoch
-        return np.greater_equal(seen, stamp.epoch)
+        seen = self.known.get(component)
+        if type(seen) is int and type(epoch) is int:
+            return seen >= epoch
+        flags = np.greater_equal(seen, epoch)
+        return True if flags.all() else flags
 
     def see(self, component: Hashable, epoch: Epoch, at: Positions) -> None:
         """From now on what `component` did up to `epoch` (a number or int64[active]) is ordered
         before what the agent does."""
-        old = self.seen.get(component, NEVER)
-        if at is None and type(old) is int and type(epoch) is int:
-            self.seen[component] = max(old, epoch)
-            return
-        now = np.maximum(chosen(old, at), epoch)
-        self.seen[component] = changed(old, now, at, self.batch)
+        self.known.see(component, epoch, at)
 
-    def publish(self, at: Positions) -> dict[Hashable, Epoch]:
+    def publish(self, at: Positions) -> Known:
         """What another agent sees that is told of everything this one did so far (a release): a
         snapshot. What this agent does next is in a new epoch."""
-        snapshot = dict(self.seen)
-        mine = self.seen[self.component]
-        self.seen[self.component] = changed(mine, chosen(mine, at) + 1, at, self.batch)
+        snapshot = self.known.copy()
+        self.epoch = changed(self.epoch, chosen(self.epoch, at) + 1, at, self.batch)
+        self.known.put(self.component, self.epoch)
         return snapshot
 
-    def learn(self, snapshot: dict[Hashable, Epoch], at: Positions) -> None:
+    def learn(self, snapshot: Known, at: Positions) -> None:
         """See everything of `snapshot` (an acquire)."""
-        for component, epoch in snapshot.items():
-            if component != self.component:
-                self.see(component, chosen(epoch, at), at)
+        self.known.learn(snapshot, at)
 
     def engine(self, name: str) -> Groups:
         """The groups of asynchronous ops that this agent commits to the engine `name`."""

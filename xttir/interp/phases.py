@@ -14,8 +14,8 @@ from xdsl.ir import Operation
 from xttir.diagnostics import Kind, Location
 from xttir.dialects.locations import locations_of
 from xttir.interp.machine import Machine
-from xttir.interp.mbarriers import MBarrier, Snapshot
-from xttir.interp.order import NEVER, Positions, chosen
+from xttir.interp.mbarriers import MBarrier
+from xttir.interp.order import Known, Positions, chosen
 
 
 def _report(m: Machine, op: Operation, kind: Kind, message: str, barrier: MBarrier) -> None:
@@ -59,7 +59,7 @@ def usable(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> bool:
 
 def knows(m: Machine, barrier: MBarrier, phase: int | np.ndarray, at: Positions) -> bool:
     """Whether the agent has seen that `phase` is complete."""
-    seen = chosen(m.clock.seen.get(barrier, NEVER), at)
+    seen = chosen(m.clock.known.get(barrier), at)
     if type(seen) is int and type(phase) is int:
         return seen >= phase
     return bool(np.all(seen >= np.asarray(phase)))
@@ -71,7 +71,7 @@ def update(
     barrier: MBarrier,
     arrivals: int,
     expect: int,
-    snapshot: Snapshot,
+    snapshot: Known,
     at: Positions,
 ) -> None:
     """`arrivals` at the barrier, which release `snapshot`, after `expect` bytes are announced."""
@@ -93,11 +93,13 @@ def update(
     if arrivals and barrier.alone(snapshot, at):
         # All updates of the phase happened before this one, so it is known to be complete.
         m.clock.see(barrier, phase, at)
-        barrier.closed_by = dict(snapshot)
+        barrier.closed_by = snapshot
 
 
 def _complete(barrier: MBarrier, phase: int | np.ndarray, at: Positions) -> bool:
     now = chosen(barrier.phase, at)
+    if type(now) is int and type(phase) is int:
+        return now > phase
     return bool(np.all(now > phase))
 
 
@@ -105,7 +107,7 @@ def _follows(
     m: Machine,
     barrier: MBarrier,
     phase: int | np.ndarray,
-    snapshot: Snapshot,
+    snapshot: Known,
     at: Positions,
 ) -> bool:
     """Whether an update that releases `snapshot` comes after the end of the phase before."""
@@ -118,7 +120,7 @@ def complete_bytes(m: Machine, op: Operation, barrier: MBarrier, size: int, at: 
     """`size` bytes that an asynchronous operation brings have come."""
     phase = chosen(barrier.phase, at)
     barrier.asynchronous = True
-    barrier.update(0, -size, {}, at)
+    barrier.update(0, -size, None, at)
     if _complete(barrier, phase, at):
         _check_waits(m, barrier, phase, at)
 

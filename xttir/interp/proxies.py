@@ -3,40 +3,33 @@
 Tensor cores and bulk copies read shared memory through the async proxy. They see what an agent has
 stored in the ordinary way only if a proxy fence came after the store (PTX ISA, memory consistency
 model, proxies). What is fenced is known like everything else, by epochs: the component
-`Fenced(agent)` of a clock says up to which epoch the agent's stores are.
+`fences_of(agent)` of a clock says up to which epoch the agent's stores are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import numpy as np
 
 from xttir.interp.cells import Access
 from xttir.interp.machine import Machine
-from xttir.interp.order import Stamp
+from xttir.interp.order import Stamp, chosen
 
 
-@dataclass(frozen=True)
-class Fenced:
+def fences_of(agent: Hashable) -> Hashable:
     """The component that counts the fenced epochs of `agent`."""
-
-    agent: Hashable
+    return (agent, "fenced")
 
 
 def fence(m: Machine) -> None:
     """A proxy fence by the agent of `m`: for the stores it has made, and for those of others that
     are ordered before it."""
     clock, at = m.clock, m.positions()
-    for component, epoch in list(clock.seen.items()):
+    for component in list(clock.components.rows):
         if is_agent(component):
-            clock.see(Fenced(component), epoch if at is None else _at(epoch, at), at)
+            clock.see(fences_of(component), chosen(clock.known.get(component), at), at)
     clock.publish(at)
-
-
-def _at(epoch: int | np.ndarray, at: np.ndarray) -> int | np.ndarray:
-    return epoch[at] if isinstance(epoch, np.ndarray) else epoch
 
 
 def is_agent(component: Hashable) -> bool:
@@ -63,4 +56,4 @@ def fenced(m: Machine, access: Access) -> bool | np.ndarray:
     component, epoch = access.stamp
     if access.kind != "write" or not is_agent(component):
         return True
-    return m.clock.ordered(Stamp(Fenced(component), epoch))
+    return m.clock.ordered(Stamp(fences_of(component), epoch))

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Operation, SSAValue, Use
 
 from xttir.diagnostics import Kind
 from xttir.dialects import tt, ttg
@@ -47,8 +47,16 @@ def splits(result: SSAValue) -> bool:
     """Whether an allocation is used stage by stage, so that each should be a cell of its own."""
     if len(shape_of_memory(result.type)) < 2:
         return False
-    users = [use.operation for use in result.uses]
-    return any(isinstance(u, ttg.MemDescIndexOp) or u.regions for u in users)
+    return any(_by_stage(use) for use in result.uses)
+
+
+def _by_stage(use: Use) -> bool:
+    """Whether what uses a memory takes one stage of it, as far as is seen here."""
+    user = use.operation
+    if isinstance(user, ttg.WarpSpecializePartitionsOp):
+        captured = [region.block.args[use.index] for region in user.partition_regions]
+        return any(_by_stage(inner) for argument in captured for inner in argument.uses)
+    return isinstance(user, ttg.MemDescIndexOp) or bool(user.regions)
 
 
 def allocator(c: Compiler, result: SSAValue) -> Callable[[Machine], MemDesc]:
@@ -99,6 +107,9 @@ def build_index(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
     def run(m: Machine, frame: Frame) -> None:
         number: np.ndarray = dense(observe_branch(m, op, frame[ins[1]])).reshape(-1)
+        if number.size == 1 and 0 <= number.item() < extent:
+            frame[out] = frame[ins[0]].index(number)
+            return
         if number.min() < 0 or number.max() >= extent:
             bad = (number < 0) | (number >= extent)
             value = int(number[bad][0])

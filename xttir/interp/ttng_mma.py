@@ -140,7 +140,7 @@ def _commit(
     for one, at, _ in select(m.barriers, barrier, m.positions(), predicate):
         if phases.usable(m, op, one, at):
             snapshot = m.clock.publish(at)
-            snapshot[engine.component] = engine.committed - 1
+            snapshot.put(engine.component, engine.committed - 1)
             phases.update(m, op, one, arrivals, 0, snapshot, at)
 
 

@@ -156,7 +156,7 @@ def build_copy_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> St
             if not phases.usable(m, op, barrier, at):
                 continue
             snapshot = m.clock.publish(at)
-            snapshot[copies.component] = copies.committed
+            snapshot.put(copies.component, copies.committed)
             phases.update(m, op, barrier, arrivals, 0, snapshot, at)
         # What is copied from now on is no part of that.
         copies.commit(positions)
