@@ -92,6 +92,13 @@ def test_both_questions_are_asked_by_default(tmp_path: Path) -> None:
     assert [o["every_size"] for o in report["outcomes"]] == [False]
 
 
+def test_two_questions_about_one_launch_are_one_launch(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(SCRIPT.format(unit="BLOCK"))
+    command = [sys.executable, "-m", "xttir", "verify", "script.py"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert "\n1 launch in " in done.stdout + done.stderr
+
+
 def test_what_holds_by_accident_is_told_apart(tmp_path: Path) -> None:
     source = SCRIPT.format(unit="BLOCK").replace("1000", "1024")
     source = source.replace("offsets < n", "offsets < n + 5")

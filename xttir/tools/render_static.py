@@ -104,7 +104,9 @@ def summary_lines(report: StaticReport) -> Iterator[Line]:
     strict = [f for f in report.faults if f.policy is Policy.STRICT and not report.policy.strict]
     if strict:
         found += [("", ", "), (WARNING, _places(strict, "warning"))]
-    text = f"{render.counted(len(report.outcomes), 'launch')} in {report.seconds:.2f} s: "
+    # Several questions may have been asked of one launch.
+    launches = {outcome.index or -n for n, outcome in enumerate(report.outcomes, 1)}
+    text = f"{render.counted(len(launches), 'launch')} in {report.seconds:.2f} s: "
     yield [("", text), *found, ("", ".")]
     yield from render.closing_lines(report, report.assumed)
     if report.command == "run" and report.verdict is Verdict.VERIFIED:
