@@ -1,7 +1,13 @@
 """Lanes that write one place by one instruction: no fault where they are sure to write one value, a
-warning where warps are copies of each other and only the lane of a warp that stays is open."""
+warning where warps are copies of each other and only the lane of a warp that stays is open.
+
+`winning_lanes.json` is what an H200 did: the lane that stays depends on the pattern of places alone.
+"""
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +16,10 @@ from tests.interp.ptx.kernels import Kernel
 from xttir.analyses.launches import verify_launch
 from xttir.analyses.verify import Report
 from xttir.diagnostics import Policy, Verdict
+
+RECORDED = json.loads(
+    (Path(__file__).parents[1] / "data/ptx_measured/winning_lanes.json").read_text()
+)["configurations"]
 
 BEFORE = """
     .shared .align 16 .b8 tile[2048];
@@ -133,3 +143,11 @@ def test_lanes_that_change_places() -> None:
     turned = "shr.u32 %r6, %r0, 5; add.u32 %r6, %r6, %r1; and.b32 %r6, %r6, 31;"
     moved = "shfl.sync.idx.b32 %r4, %r2, %r6, 31, -1; st.shared.b32 [tile], %r4;"
     assert verdict(turned + moved).verdict is Verdict.FAULT
+
+
+def test_one_lane_of_a_pattern_stays_whichever_warp_is_last() -> None:
+    assert any("shared" in name for name in RECORDED)
+    for found in RECORDED.values():
+        assert all(len(lanes) == 1 for lanes in found["lanes"].values())
+        assert found["warps"] > 1
+        assert not found["torn"]
