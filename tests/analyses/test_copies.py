@@ -1,7 +1,7 @@
 """Lanes that write one place by one instruction: no fault where they are sure to write one value, a
 warning where warps are copies of each other and only the lane of a warp that stays is open.
 
-`winning_lanes.json` is what an H200 did: the lane that stays depends on the pattern of places alone.
+`winning_lanes.json` is what an H200 did: which lane stays depends on the pattern of places alone.
 """
 
 from __future__ import annotations
