@@ -13,6 +13,7 @@ from xttir.interp.ptx import (  # noqa: F401
     load_store,
     matrix,
     mbarrier,
+    multimem,
     remote,
     tcgen05_async,
     tcgen05_memory,
