@@ -9,7 +9,8 @@ without any one of them it must not be, unless that barrier is redundant: then t
 other barriers order the same accesses, or that no two threads conflict across it. In the latter
 case every access gets a layout of its own (`other_threads`), so that threads do conflict, and the
 question is asked again. Loops whose bounds are arguments run 0 to 3 times, conditions go both ways.
-Memory that is an argument is taken to be apart from all other.
+Memory that is an argument is taken to be apart from all other, and waits that nobody in the program
+ends are ended from outside (`somebody_arrives`).
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation
 
 from conformance import lit_functions as lit
 from conformance.other_threads import permute
-from xttir.analyses.modules import verify_module
+from conformance.somebody_arrives import Somebody, initialise
 from xttir.diagnostics import Fault, Kind, Policy, XttirError
 from xttir.dialects import cf, scf, tt, ttg, ttng
 from xttir.dialects.layouts.placement import integer_attribute
@@ -61,6 +62,8 @@ OWN_FAULTS = {
     "no_cluster_when_same_allocation": _NOT_THERE,
     "cluster_barrier_between_lifetimes_same_offset": _NOT_THERE,
     "cluster_tma_multicast_with_per_cta_barrier": _NOT_THERE,
+    "no_cluster_tma_without_multicast": "only the first block waits for the copies of both",
+    "wait_after_mma": "nobody waits for the product if its barrier's predicate does not hold",
     "membar_alias_through_warp_specialize": "both partitions write one buffer, in no order",
     "warp_dot_multi_read": "copies overwrite the operands of a product in flight (pendings = 1), "
     "and the program ends without waiting for it",
@@ -186,13 +189,14 @@ def judge(row: Row, function: lit.Function, chunk: list[lit.Function], run: lit.
         row.barriers.append(Barrier(index, op.name, not own))
     launches = list(launches_of(parse_module(made.stages[0].text, verify=False), function.name))
     row.launches = len(launches)
-    faults = Faults(last.text, function.name, launches)
+    somebody = Somebody()
+    faults = Faults(last.text, function.name, launches, somebody)
     found = faults.without()
     if found and function.name not in OWN_FAULTS:
         row.status, row.why = "faulty", "; ".join(sorted(found))[:300]
         return
     row.own = f"{OWN_FAULTS[function.name]} ({'; '.join(sorted(found))})" if found else ""
-    others = Faults(last.text, function.name, launches, permuted=True)
+    others = Faults(last.text, function.name, launches, somebody, permuted=True)
     for barrier in row.barriers:
         decide(barrier, len(there), faults, others)
     row.status, row.why = ("right" if row.expected else "other"), said
@@ -205,9 +209,18 @@ def barriers_of(module: ModuleOp) -> list[Operation]:
 class Faults:
     """Faults of a module without some of its barriers, over all launches."""
 
-    def __init__(self, text: str, name: str, launches: list[Launch], permuted: bool = False):
+    def __init__(
+        self,
+        text: str,
+        name: str,
+        launches: list[Launch],
+        somebody: Somebody,
+        permuted: bool = False,
+    ):
         self.text, self.name, self.launches = text, name, launches
-        self.permuted = permuted
+        self.somebody, self.permuted = somebody, permuted
+        self.stuck: set[int] = set()
+        """Lines at which the program stands still all the same."""
         self._known: dict[frozenset[int], frozenset[str]] = {}
 
     def without(self, *indices: int) -> frozenset[str]:
@@ -224,10 +237,13 @@ class Faults:
                 op.detach()
                 op.erase()
         give_memory(module, self.name)
+        initialise(module, self.name)
         if self.permuted:
             permute(module)
         for launch in self.launches:
-            for fault in verify_module(module, launch).faults:
+            for fault in self.somebody.verified(module, launch).faults:
+                if fault.kind is Kind.DEADLOCK:
+                    self.stuck.add(fault.locations[0].line)
                 if fault.kind in ABOUT_BARRIERS and fault.policy is not Policy.STRICT:
                     yield told(fault)
 
@@ -285,6 +301,10 @@ def decide(barrier: Barrier, count: int, faults: Faults, permuted: Faults) -> No
         if more:
             barrier.verdict = "refuted with other layouts"
             barrier.why = f"as they are, each thread meets what is its own; {sorted(more)[0]}"
+        elif faults.stuck:
+            barrier.verdict = "not decided"
+            lines = ", ".join(map(str, sorted(faults.stuck)))
+            barrier.why = f"the program stands still at lines {lines}"
 
 
 def launches_of(module: ModuleOp, name: str) -> Iterator[Launch]:
@@ -328,7 +348,7 @@ def lines_of(row: Row, everything: bool) -> list[str]:
     if row.own:
         lines.append(f"    in itself: {row.own}")
     for b in row.barriers:
-        if b.verdict == "redundant" or everything:
+        if b.verdict in ("redundant", "not decided") or everything:
             where = "inserted" if b.inserted else "in the input"
             lines.append(f"    {b.index} {b.name} ({where}): {b.verdict}: {b.why}")
     return lines
