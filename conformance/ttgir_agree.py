@@ -20,6 +20,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from xdsl.ir import Operation
+
 from conformance import forked, results
 from conformance.ttgir_modules import Kept, Store
 from conformance.ttgir_schedules import launch_of, preload
@@ -27,9 +29,10 @@ from conformance.ttgir_schedules import launch_of, preload
 ORDER = (
     "ttg.barrier", "ttng.cluster_barrier", "ttng.wait_barrier", "ttng.arrive_barrier",
     "ttng.barrier_expect", "ttng.fence_async_shared", "ttng.async_tma_store_wait",
-    "ttng.init_barrier", "ttng.tmem_wait",
+    "ttng.init_barrier", "ttng.tmem_wait", "ttg.async_wait", "ttng.warp_group_dot_wait",
+    "ttng.tc_gen5_commit",
 )  # fmt: skip
-"""Ops that order something and can be deleted."""
+"""Ops that order something and can be deleted; what they pass on is what they are given."""
 SCRATCH = ("ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram")
 MADE_UP = ("out-of-bounds", "uninitialized")
 """Kinds of faults that sizes of tensors, which nobody gives here, would decide."""
@@ -42,6 +45,7 @@ def main() -> int:
     parser.add_argument("--modules", type=Path, required=True)
     parser.add_argument("--only", default="", help="group, origin, kernel, capability or key")
     parser.add_argument("--count", type=int, default=20, help="modules, the smallest first (20)")
+    parser.add_argument("--spread", action="store_true", help="modules of all sizes")
     parser.add_argument("--deletions", type=int, default=4, help="of a module, at most (4)")
     parser.add_argument("--seconds", type=int, default=60, help="CPU time for a pair (60)")
     parser.add_argument("--results", type=Path, help="lines of JSON (in FOLDER)")
@@ -52,6 +56,8 @@ def main() -> int:
     known = results.read(path, ("key", "deleted"))
     chosen = [k for k in store.all() if k.launch and _wanted(store, k, args.only)]
     chosen.sort(key=lambda k: store.path(k).stat().st_size)
+    if args.spread:
+        chosen = chosen[:: max(1, len(chosen) // args.count)]
     for kept in chosen[: args.count]:
         total = sum(store.text(kept).count(f"{name} ") for name in ORDER)
         step = max(1, -(-total // max(args.deletions, 1)))
@@ -101,12 +107,12 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
     try:
         module = parse_module(store.text(kept), str(store.path(kept)), verify=False)
         if deleted >= 0:
-            there = [op for op in module.walk() if op.name in ORDER and not op.results]
+            there = [op for op in module.walk() if op.name in ORDER]
             if deleted >= len(there):
                 return {"status": "none"}
             name = there[deleted].name
-            there[deleted].detach()
-            there[deleted].erase()
+            if not delete(there[deleted]):
+                return {"status": "none"}
         mine = verify_module(module, launch)
         made = lower(module_text(module), kept.cc)
         parsed = parse_ptx(made.ptx, "k.ptx")
@@ -128,6 +134,20 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
         "open": [*mine.unknown[:1], *other.unknown[:1]],
         "seconds": round(time.process_time() - began, 2),
     }
+
+
+def delete(op: Operation) -> bool:
+    """Take an op out; False if there is nothing that could stand for its results."""
+    if any(r.first_use is not None for r in op.results):
+        if len(op.results) > len(op.operands):
+            return False
+        for result, operand in zip(op.results, op.operands, strict=False):
+            if result.type != operand.type:
+                return False
+            result.replace_all_uses_with(operand)
+    op.detach()
+    op.erase()
+    return True
 
 
 def _counted(faults: list[Any]) -> list[str]:
