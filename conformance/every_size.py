@@ -170,6 +170,8 @@ def _judge(launch: Any, seconds: float) -> dict[str, Any]:
             found = prove(contract_of(launch), seconds)
         notes = [f"{f.kind}: {f.message}: {f.notes[-1]}" for f in found.faults]
         notes += [f"{place}: {why}" for place, why in found.open]
+        if found.only:
+            notes.append("only: " + "; ".join(found.only))
         verdict = str(found.verdict)
     except Unsupported as error:
         verdict, notes = "unsupported", [str(error)]

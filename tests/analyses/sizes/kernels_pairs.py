@@ -6,6 +6,7 @@ The launches have sizes at which most of the slips do not show.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -25,17 +26,25 @@ def rand(*shape: int) -> torch.Tensor:
     return torch.rand(shape, device="cuda")
 
 
-def pair(*kinds: Kind, assume: str = "", unknown: str = "") -> Any:
-    """Adds `launch(False)`, which is right, and `launch(True)`, which has one of `kinds`."""
+def pair_of(table: Table) -> Any:
+    """A decorator that adds `launch(False)`, which is right, and `launch(True)`, which has one of
+    `kinds`, to a table."""
 
-    def register(launch: Any) -> Any:
-        for bad in (False, True):
-            name = f"{launch.__name__}{'_bad' if bad else ''}"
-            found = frozenset(kinds) if bad else frozenset[Kind]()
-            PAIRS.cases[name] = Case(name, lambda b=bad: launch(b), found, assume, unknown)
-        return launch
+    def pair(*kinds: Kind, assume: str = "", unknown: str = "") -> Any:
+        def register(launch: Any) -> Any:
+            for bad in (False, True):
+                name = f"{launch.__name__}{'_bad' if bad else ''}"
+                found = frozenset(kinds) if bad else frozenset[Kind]()
+                run = partial(launch, bad)
+                table.cases[name] = Case(name, run, found, assume, unknown)
+            return launch
 
-    return register
+        return register
+
+    return pair
+
+
+pair = pair_of(PAIRS)
 
 
 @triton.jit

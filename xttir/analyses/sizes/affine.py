@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
-from itertools import product
+from itertools import permutations, product
 
 from xttir.analyses.sizes.deadline import check
 from xttir.analyses.sizes.polynomials import (
@@ -292,6 +292,18 @@ class _Search:
                 if self._at_least(a, 0, out.rows):
                     out.rows.append(_Row(q))
                 out.rows += self._below(q, a, b, out.rows)
+        out.rows += self._nested(list(quotients))
+        return out
+
+    def _nested(self, quotients: Sequence[Quotient]) -> list[_Row]:
+        """That a // b is a // (b*c) times c, and a rest that is less than c."""
+        out: list[_Row] = []
+        for outer, inner in permutations(quotients, 2):
+            ratio = divided_by(outer.b, inner.b) if outer.a == inner.a else None
+            if ratio is not None and self.sign(ratio - 1) == 1:
+                rest = term_of(inner) - ratio * term_of(outer)
+                self.remainders.append(rest)
+                out += [_Row(rest), _Row(ratio - 1 - rest)]
         return out
 
     def _at_least(self, term: Term, number: int, rows: list[_Row]) -> bool:
@@ -358,6 +370,12 @@ class _Search:
             return None
         equal = [_Row(_swap(r.term, *same), r.fact) for r in rows]
         changed = [e for e, r in zip(equal, rows, strict=True) if e.term is not r.term]
+        # The bounds of what is gone hold for what stands for it.
+        low, high = bounds_of(same[0])
+        within = [_Row(same[1] - low)] if low is not None else []
+        within += [_Row(as_term(high) - same[1])] if high is not None else []
+        equal += within
+        changed += within
         table = _Table(self, equal)
         for row in changed[-FEW_ROWS:]:
             found = table.negative(row.term, FEW_STEPS)
@@ -470,6 +488,10 @@ class _Table:
                 if ratio is not None and sign(ratio) == 1:
                     reduced = term - ratio * row.term
                 else:
+                    if positive == -1 and sign(amount - size) == 1:
+                        # More than is needed: the rest is not negative.
+                        reduced = term - row.term
+                        best.append((len(reduced.parts), reduced, row))
                     if sign(amount - 1) != 1:
                         continue
                     reduced = amount * term - size * row.term

@@ -92,7 +92,7 @@ def confirm(
     others = {a for a in found if not isinstance(a, Symbol) and a not in read}
     said = set(read.values()) <= contract.declared and question.kind is not Kind.RACE
     free = (not read or said) and not (others and loads)
-    if contract.certain and not spoken & contract.guessed and free:
+    if not spoken & contract.guessed and free:
         answers = chain(answers, _others(contract, question, facts, budget))
     for answer in answers:
         if answer.model is not None:
@@ -112,7 +112,9 @@ def _others(
         if scale is not None:
             limits = [at_most(term_of(s), scale) for s in contract.values]
         if budget.left() > 0:
-            yield decide((*question.bad, *limits), facts, budget, contract.values, 1.0)
+            yield decide(
+                (*question.bad, *contract.agree, *limits), facts, budget, contract.values, 1.0
+            )
 
 
 def _run(

@@ -9,6 +9,7 @@ launch (order, multiples) is kept as facts of a narrower level, and proofs name 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
@@ -18,6 +19,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 
 from xttir.analyses.sizes.evaluate import Descriptor
+from xttir.analyses.sizes.explain import Numbers, blocks_of_ids, counted_axes, lengths
 from xttir.analyses.sizes.matching import (
     axes_used,
     distinct,
@@ -26,14 +28,13 @@ from xttir.analyses.sizes.matching import (
     length_of,
     made_unique,
     overlap,
-    products_of,
-    resemblance,
     same_view,
     tensor_of,
     view,
 )
 from xttir.analyses.sizes.solver import Fact
 from xttir.analyses.sizes.terms import (
+    Cond,
     Opaque,
     Symbol,
     Term,
@@ -41,7 +42,6 @@ from xttir.analyses.sizes.terms import (
     as_term,
     at_most,
     equal,
-    floor_div,
     less,
     modulo,
     term_of,
@@ -52,15 +52,21 @@ from xttir.dialects import tt
 from xttir.interp.launch import Argument, DescriptorArg, Launch, ScalarArg, TensorArg
 from xttir.interp.types import numpy_dtype
 
-GENERAL, SHAPED = 0, 1
-"""Levels of facts: of every launch that the contract describes; order and multiples that hold in
-this launch, and may be an accident of it."""
+GENERAL, SHAPED, ACCIDENT = 0, 1, 2
+"""Levels of facts: of every launch that the contract describes; what explains a number of this
+launch, and multiples of blocks; the order of sizes, and numbers that nothing explains."""
 
 FEW = 4
 """Sizes up to which one that nothing explains may be a constant of the kernel."""
 
 MOST_RATIO = 16
 """Ratio of two sizes that is taken to be more than an accident."""
+
+FEW_PROGRAMS = 4096
+"""Programs along an axis whose number nothing explains, where offsets would wrap for more."""
+
+COUNTS = re.compile(r"n(?!um_warps|um_stages|um_ctas)", re.IGNORECASE)
+"""Names of constants that may count blocks: NT, NUM_BLOCKS."""
 
 INT32_MAX = (1 << 31) - 1
 
@@ -104,8 +110,10 @@ class Contract:
     launch: Launch | None = None
     values: dict[Symbol, int] = field(default_factory=dict)
     measured: bool = False
-    certain: bool = True
-    """Whether the arguments explain every size and the grid, the latter in one way only."""
+    agree: list[Cond] = field(default_factory=list)
+    """What else explains the numbers of the launch: a launch that refutes must agree with all."""
+    readings: int = 1
+    """Ways to read the grid."""
     others: list[Contract] = field(default_factory=list)
     guessed: set[Symbol] = field(default_factory=set)
     data: dict[str, np.ndarray] = field(default_factory=dict)
@@ -114,8 +122,6 @@ class Contract:
     """Tensors of which words say what integers are in them."""
     short: dict[str, Fact] = field(default_factory=dict)
     """By tensor: that it has at most `MOST_ELEMENTS`."""
-    narrow: list[str] = field(default_factory=list)
-    """Parts of the contract that may well be an accident of the launch: a grid of one program."""
     text: list[str] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
     """Of the arguments, in order, made unique."""
@@ -138,7 +144,7 @@ def from_launch(launch: Launch, function: tt.FuncOp) -> Contract:
     """The contract of a launch, by its numbers; `others` are other readings of the same."""
     first = _FromLaunch(launch, function).build()
     seen = {first.grid}
-    for reading in range(1, MAX_READINGS) if not first.certain else ():
+    for reading in range(1, min(first.readings, MAX_READINGS)):
         other = _FromLaunch(launch, function, reading).build()
         if other.grid not in seen:
             seen.add(other.grid)
@@ -161,6 +167,8 @@ class _FromLaunch:
         """Arguments that the kernel looks at."""
         self.literals: set[int] = set()
         """Numbers in the kernel."""
+        self.numbered: list[tuple[str, int, Term | None]] = []
+        """Sizes that no argument gives: name, value, and the symbol that stands for it."""
 
     def build(self) -> Contract:
         c = self.contract
@@ -188,10 +196,12 @@ class _FromLaunch:
             elif name not in c.scalars:
                 free = self._free(name)
                 c.guessed |= {a for a in free.atoms() if isinstance(a, Symbol)}
+                self.numbered.append((name, self.numbers[name][0], free))
         self.sizes += [(n, t, self.numbers[n][0]) for n, t in c.scalars.items()]
         self._grid()
         for n, (name, argument, parameter) in enumerate(arguments):
             c.parameters.append(self._parameter(n, name, argument, parameter.type, c.bases))
+        self._explain()
         self._relations()
         for name, tensor in owners:
             self._data(name, tensor)
@@ -265,13 +275,17 @@ class _FromLaunch:
         symbol = self._symbol(name, value, INT32_MAX)
         c.guessed.add(symbol)
         if value <= FEW and value not in self.launch.grid:
-            c.fact(f"{name} == {value}", equal(term_of(symbol), value), SHAPED)
+            c.fact(f"{name} == {value}", equal(term_of(symbol), value), ACCIDENT)
         self.sizes.append((name, term_of(symbol), value))
+        self.numbered.append((name, value, term_of(symbol)))
         return term_of(symbol)
 
     def _is_stride(self, name: str) -> bool:
-        """Whether an argument is called as a stride is: `stride_am`, or `sam` next to `sak`."""
+        """Whether an argument is called as a stride is: `stride_am`, `sa` of `a`, or `sam` next to
+        `sak`."""
         if "stride" in name.lower():
+            return True
+        if name[:1] == "s" and name[1:] in self.contract.names:
             return True
         return (
             len(name) == 3
@@ -344,6 +358,11 @@ class _FromLaunch:
         if value in (0, 1):
             if packed is None:
                 c.text.append(f"{name}.stride({axis}) == {value}")
+            if value == 0:
+                # A view that repeats its rows.
+                zero = [n for n, (v, _) in self.numbers.items() if v == 0]
+                akin = [n for n in zero if is_akin(name, n)]
+                self._unify(akin or [n for n in zero if self._is_stride(n)], as_term(0), "0")
             return as_term(value)
         same = [n for n, (v, _) in self.numbers.items() if v == value]
         same = (
@@ -362,10 +381,10 @@ class _FromLaunch:
         return self._fixed(f"{name}.stride({axis})", value, "")
 
     def _fixed(self, name: str, value: int, why: str) -> Term:
-        """A number that no argument gives: it may depend on one in a way that the launch does not
-        show, so that only the launch itself can refute."""
-        self.contract.certain = False
+        """A number that no argument gives. It may depend on one in a way that this launch does not
+        show: `_explain` looks for such ways."""
         self.contract.text.append(f"{name} == {value}{why}")
+        self.numbered.append((name, value, None))
         return as_term(value)
 
     def _constants(self) -> Iterator[tuple[str, int]]:
@@ -377,66 +396,73 @@ class _FromLaunch:
         """What explains the numbers of the grid; any number where nothing does."""
         c = self.contract
         terms: list[Term] = []
-        asked = axes_used(self.function)
+        asked, counted = axes_used(self.function), counted_axes(self.function)
+        blocks = blocks_of_ids(self.function)
         for axis, value in enumerate(self.launch.grid):
-            explained = self._explanation(value) if value > 1 else None
-            if explained is None and axis in asked:
-                if value == 1:
-                    c.narrow.append(f"grid[{axis}] == 1")
-                terms.append(self._fixed(f"grid[{axis}]", value, ""))
-                continue
-            if explained is None:
-                c.text.append(f"grid[{axis}] == {value}")
-                terms.append(as_term(value))
-                continue
-            text, term = explained
-            c.text.append(f"grid[{axis}] == {text}")
+            name = f"grid[{axis}]"
             limit = INT32_MAX if axis == 0 else 65535
+            counts = blocks.get(axis, set())
+            readings = self._readings(value, counts)
+            fixed = self._made_of(value, value == 1 and bool(readings))
+            # An id that counts no blocks rather goes over sizes that are fixed.
+            if value == 1 or not readings or (fixed and not counts and "cdiv" in readings[0][0]):
+                if axis not in asked:
+                    c.text.append(f"{name} == {value}")
+                    terms.append(as_term(value))
+                    continue
+                # Any number of programs; this one, or what explains it, where that is needed.
+                symbol = self._symbol(name, value, limit)
+                if axis in counted:
+                    c.guessed.add(symbol)
+                term = term_of(symbol)
+                for text, other in readings[: value == 1]:
+                    c.fact(f"{name} == {text}", equal(term, other), SHAPED)
+                c.agree += [equal(term, other) for _, other in readings]
+                if value <= FEW_PROGRAMS:
+                    c.fact(f"{name} <= {FEW_PROGRAMS}", at_most(term, FEW_PROGRAMS), SHAPED)
+                text = f"{name} == {value}{fixed and f' ({fixed})'}"
+                c.fact(text, equal(term, value), SHAPED if fixed else ACCIDENT)
+                terms.append(term)
+                continue
+            text, term = readings[min(self.reading, len(readings) - 1)]
+            c.readings = max(c.readings, len(readings))
+            c.agree += [equal(term, other) for _, other in readings if other != term]
+            c.text.append(f"{name} == {text}")
             c.fact("the grid is one that a device accepts", at_most(term, limit), GENERAL)
             terms.append(term)
         c.grid = (terms[0], terms[1], terms[2])
 
-    def _explanation(self, value: int) -> tuple[str, Term] | None:
-        """A term of the arguments that has this value: the simplest, with names that agree.
+    def _made_of(self, value: int, blocks: bool) -> str:
+        """How a grid axis is made of constants and of sizes that are fixed; "" if it is not.
 
-        Where several have it, the contract is not `certain`: it may speak of launches that the
-        program never makes.
+        `blocks`: whether it may count blocks of a size.
         """
-        sizes = distinct(self.sizes)
-        units = [(n, t, v, 0) for n, t, v in sizes]
-        quotients = self._quotients(sizes)
-        flat = self._quotients(
-            [
-                (f"len({t.name})", t.length, n)
-                for t in self.contract.tensors.values()
-                if t.argument is not None
-                for n in [length_of(t.argument.shape, t.argument.strides)]
-                if len(t.shape) > 1 and n > 1
-            ]
-        )
-        factors = [e for e in units + quotients if e[2] > 1 and value % e[2] == 0]
-        found = [
-            [(n, t) for n, t, v, _ in units if v == value],
-            [(n, t) for n, t, v, _ in quotients if v == value],
-            products_of(factors, 2, value),
-            products_of(factors, 3, value),
-            [(n, t) for n, t, v, _ in flat if v == value],
-        ]
-        readings = {t: (n, t) for group in reversed(found) for n, t in reversed(group)}
-        ordered = list(readings.values())[::-1]
-        if len(ordered) > 1:
-            self.contract.certain = False
-        return ordered[min(self.reading, len(ordered) - 1)] if ordered else None
+        dimensions = [(n, v) for n, v, own in self.numbered if own is None and ".shape" in n]
+        if value > 1:
+            numbers = Numbers([], list(self._constants()))
+            return numbers.of_constants(value, dimensions)
+        ones = [n for n, v in dimensions if v == 1]
+        several = {t.name for t in self.contract.tensors.values() if len(t.shape) > 1}
+        ones = [n for n in ones if n.partition(".shape")[0] in several]
+        return "" if blocks or not ones else ones[0]
 
-    def _quotients(self, sizes: list[tuple[str, Term, int]]) -> list[tuple[str, Term, int, int]]:
-        """Sizes over constants, rounded up; those whose names agree come first."""
-        out = [
-            (f"cdiv({n}, {k})", floor_div(t + (b - 1), as_term(b)), -(-v // b), resemblance(n, k))
-            for n, t, v in sizes
-            for k, b in self._constants()
-            if b > 1 and v > 1
+    def _readings(self, value: int, blocks: set[int]) -> list[tuple[str, Term]]:
+        """Terms of the arguments that have the value of a grid axis, the likeliest first."""
+        numbers = Numbers(distinct(self.sizes), list(self._constants()))
+        if value == 1:
+            wanted = {k for k, b in numbers.constants if b in blocks}
+            return [
+                (n, t)
+                for n, t, v, _ in numbers.quotients()
+                if v == 1 and any(n.endswith(f", {k})") for k in wanted)
+            ]
+        tensors = [
+            (t.name, t.length, t.argument.shape)
+            for t in self.contract.tensors.values()
+            if t.argument is not None
+            and length_of(t.argument.shape, t.argument.strides) == math.prod(t.argument.shape)
         ]
-        return sorted(out, key=lambda e: -e[3])
+        return numbers.of_grid(value, blocks, lengths(tensors))
 
     def _parameter(
         self, n: int, name: str, argument: Argument, ty: Any, bases: dict[str, str]
@@ -480,7 +506,45 @@ class _FromLaunch:
         divisor = attributes.data[n].data.get("tt.divisibility")
         if isinstance(divisor, IntegerAttr) and divisor.value.data > 1:
             d = divisor.value.data
-            self.contract.fact(f"{name} % {d} == 0", equal(modulo(term, as_term(d)), 0), GENERAL)
+            self.contract.fact(f"{name} % {d} == 0", equal(modulo(term, as_term(d)), 0), SHAPED)
+
+    def _explain(self) -> None:
+        """What else may be behind numbers that no argument gives: facts of this launch for sizes
+        that are free, and for all of them what a launch that refutes has to keep to."""
+        c = self.contract
+        numbers = Numbers(distinct(self.sizes), list(self._constants()))
+        small = [(str(n), n) for n in sorted(self.literals) if 1 < n <= MOST_RATIO]
+        more = Numbers(numbers.sizes, numbers.constants + small)
+        for name, value, own in self.numbered:
+            if value <= 1:
+                # A number of blocks that is one here.
+                for _, term, v in numbers.sizes:
+                    blocks = [k for _, k in numbers.constants if k > 1 and k >= v]
+                    if v > 1 and blocks:
+                        c.agree.append(at_most(term, min(blocks)))
+                continue
+            found = more.of_size(value, own)
+            if own is None:
+                c.agree += [equal(term, value) for _, term in found]
+                continue
+            level = SHAPED if value > FEW else ACCIDENT
+            for text, term in found:
+                c.fact(f"{name} == {text}", equal(own, term), level)
+            if found and value > FEW:
+                c.guessed -= {a for a in own.atoms() if isinstance(a, Symbol)}
+        for k, v in numbers.constants:
+            if not COUNTS.match(k):
+                continue
+            # A constant that the host has computed of an argument.
+            found = [(n, t) for n, t, q, _ in numbers.quotients() if q == v and k not in n]
+            for text, term in found[:2] if v > 1 else ():
+                c.fact(f"{text} == {v} ({k})", equal(term, v), SHAPED)
+                c.agree.append(equal(term, v))
+        for name, tensor in c.tensors.items():
+            value = length_of(tensor.argument.shape, tensor.argument.strides)  # pyright: ignore
+            same = [k for k, v in numbers.constants if v == value > FEW]
+            if same and len(tensor.shape) > 1:
+                c.fact(f"len({name}) == {value} ({same[0]})", equal(tensor.length, value), SHAPED)
 
     def _relations(self) -> None:
         """Order, ratios and multiples among sizes and constants, as the launch has them."""
@@ -502,13 +566,15 @@ class _FromLaunch:
         sizes = sorted(sizes, key=lambda e: e[2])
         for (n, t, v), (m, u, w) in pairwise(sizes):
             if v == w:
-                c.fact(f"{n} == {m}", equal(t, u), SHAPED)
+                c.fact(f"{n} == {m}", equal(t, u), ACCIDENT)
             else:
-                c.fact(f"{n} < {m}", less(t, u), SHAPED)
+                c.fact(f"{n} < {m}", less(t, u), ACCIDENT)
+        free = {own for _, _, own in self.numbered if own is not None}
         for (n, t, v), (m, u, w) in combinations(sizes[:24], 2):
             if FEW < v < w and w % v == 0 and w // v <= MOST_RATIO:
                 ratio = w // v
-                c.fact(f"{m} == {ratio} * {n}", equal(u, t * ratio), SHAPED)
+                level = SHAPED if t in free or u in free else ACCIDENT
+                c.fact(f"{m} == {ratio} * {n}", equal(u, t * ratio), level)
 
     def _data(self, name: str, tensor: TensorArg) -> None:
         """Bounds of integer data, as the launch has them."""

@@ -118,6 +118,17 @@ def _positive(value: Term, op: Operation, least_value: int = 0) -> None:
     oblige(Obligation(value, least_value, None, op))
 
 
+def _unsigned(value: Term, op: Operation, bits: int) -> Term:
+    """The value of the same bits as an unsigned integer. Of data that may have any sign it is
+    known what that is; anything else is asked not to be negative."""
+    lone = next(iter(value.atoms())) if len(value.parts) == 1 else None
+    data = isinstance(lone, Opaque) and value.parts.get((lone,)) == 1
+    if data and _sign(value) == 0:
+        return choose(at_most(0, value), value, value + (1 << bits))
+    _positive(value, op)
+    return value
+
+
 def _sign(value: Term) -> int:
     """1 if `value` is at least 0, -1 if it is at most 0, 0 if that is not known."""
     low, high = value.bounds()
@@ -219,7 +230,25 @@ def _simple_bits(name: str, a: Term, b: Term) -> Term | None:
             return a - modulo(a, as_term(-y))
     if name == "ori" and _disjoint(a, b):
         return a + b
+    if y is not None and name in ("ori", "xori") and y.bit_count() <= FEW_BITS and y > 0:
+        return _with_bits(a, y, name == "xori")
+    if y == -1:
+        return -a - 1 if name == "xori" else as_term(-1)
     return None
+
+
+FEW_BITS = 2
+"""Bits that are set or turned over one by one."""
+
+
+def _with_bits(a: Term, bits: int, turned: bool) -> Term:
+    """`a` with some bits set, or turned over: each is one of a // 2**n."""
+    total = a
+    for n in range(bits.bit_length()):
+        if bits >> n & 1:
+            bit = modulo(floor_div(a, as_term(1 << n)), as_term(2))
+            total = total + (1 << n) - bit * ((2 if turned else 1) << n)
+    return total
 
 
 def _disjoint(a: Term, b: Term) -> bool:
@@ -252,12 +281,14 @@ def _shift_right(unsigned: bool) -> Rule:
     def rule(e: Elements, op: Operation) -> list[Any]:
         low, high = _limits(op.results[0])
 
+        bits = _bits(op.results[0])
+
         def make(index: Index, a: Term, b: Term) -> Element:
             n = b.constant
             if n is None or n < 0 or n > 63:
                 return term_of(Opaque(("shr", op, a, b), "a shift", low, high))
-            if unsigned:
-                _positive(a, op)
+            if unsigned and n:
+                a = _unsigned(a, op, bits)
             return floor_div(a, as_term(1 << n))
 
         return _elementwise(op, make, [e.tile(v) for v in op.operands])
@@ -298,10 +329,11 @@ def _compare(e: Elements, op: Operation) -> list[Any]:
     if not _bits(op.operands[0]):
         return [e.unknown(op.results[0], "a comparison")]
 
+    bits = _bits(op.operands[0])
+
     def make(_: Index, a: Term, b: Term) -> Element:
         if number >= 6:
-            _positive(a, op)
-            _positive(b, op)
+            a, b = _unsigned(a, op, bits), _unsigned(b, op, bits)
         return compute(a, b)
 
     return _elementwise(op, make, [e.tile(v) for v in op.operands])
@@ -369,9 +401,7 @@ def _extend(unsigned: bool) -> Rule:
             return [Tile(source.shape, lambda i: choose(source.at(i), one, zero))]
 
         def make(_: Index, a: Term) -> Element:
-            if unsigned:
-                _positive(a, op)
-            return a
+            return _unsigned(a, op, _bits(op.operands[0])) if unsigned else a
 
         return _elementwise(op, make, [source])
 

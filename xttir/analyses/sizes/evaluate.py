@@ -16,7 +16,8 @@ from xdsl.dialects.builtin import IndexType, IntegerAttr, IntegerType, ModuleOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import is_side_effect_free
 
-from xttir.analyses.sizes.carried import Carried, classify, mark_of
+from xttir.analyses.sizes import branches
+from xttir.analyses.sizes.carried import Carried, classify, entered, mark_of
 from xttir.analyses.sizes.elements import ELEMENTS, Elements
 from xttir.analyses.sizes.terms import (
     Cond,
@@ -116,6 +117,8 @@ class Evaluator:
     path: list[Cond] = field(default_factory=list)
     recording: bool = True
     counter: int = 0
+    iterations: list[Symbol] = field(default_factory=list)
+    """Of loops, the outer ones first."""
     calls: tuple[Operation, ...] = ()
     loads: dict[tuple[object, ...], str] = field(default_factory=dict)
     """The tensor that the data of an opaque value comes from, by its key."""
@@ -135,74 +138,32 @@ class Evaluator:
         self.counter += 1
         return f"{what}{self.counter}"
 
+    def iteration(self) -> Term:
+        """Any iteration of a loop that is about to be evaluated."""
+        self.iterations.append(Symbol(self.fresh("iteration"), 0, None))
+        return term_of(self.iterations[-1])
+
     def guard(self) -> Cond:
         return both(*self.path)
 
     # Structure.
 
     def _body(self, region: Region, arguments: Sequence[Any]) -> list[Any]:
-        """Run the blocks of a region without cycles; the values of its return."""
-        blocks = list(region.blocks)
-        if len(blocks) == 1:
-            return self._block(blocks[0], arguments)
-        order = {block: n for n, block in enumerate(blocks)}
-        incoming: dict[Block, list[tuple[Cond, list[Any]]]] = {b: [] for b in blocks}
-        incoming[blocks[0]].append((True, list(arguments)))
-        returned: list[tuple[Cond, list[Any]]] = []
-        for block in blocks:
-            edges = incoming[block]
-            if not edges:
-                continue
-            reached = either(*(c for c, _ in edges))
-            values = edges[-1][1]
-            for condition, others in reversed(edges[:-1]):
-                values = [
-                    self._choose(condition, a, b) for a, b in zip(others, values, strict=True)
-                ]
-            self.path.append(reached)
-            self._bind(block, values)
-            last = self._ops(block)
-            targets = self._edges(last)
-            self.path.pop()
-            if targets is None:
-                returned.append((reached, [self.value(v) for v in last.operands]))
-                continue
-            for condition, target, operands in targets:
-                if order[target] <= order[block]:
-                    raise Unsupported("a loop of branches", location_of(last))
-                incoming[target].append(
-                    (both(reached, condition), [self.value(v) for v in operands])
-                )
-        if not returned:
-            return []
-        values = returned[-1][1]
-        for condition, others in reversed(returned[:-1]):
-            values = [self._choose(condition, a, b) for a, b in zip(others, values, strict=True)]
-        return values
-
-    def _edges(self, op: Operation) -> list[tuple[Cond, Block, Sequence[SSAValue]]] | None:
-        if op.name == "cf.br":
-            return [(True, op.successors[0], op.operands)]
-        if op.name == "cf.cond_br":
-            condition = self.scalar(op.operands[0])
-            then, otherwise = op.successors
-            count = len(then.args)
-            return [
-                (condition, then, op.operands[1 : 1 + count]),
-                (negation(condition), otherwise, op.operands[1 + count :]),
-            ]
-        return None
+        """Run the blocks of a function; the values of its return."""
+        if len(region.blocks) == 1:
+            return self._block(region.blocks[0], arguments)
+        return branches.run(self, region, arguments)
 
     def _block(self, block: Block, arguments: Sequence[Any]) -> list[Any]:
         """Run a block; the values of its terminator's operands."""
-        self._bind(block, arguments)
-        last = self._ops(block)
+        self.bind(block, arguments)
+        last = self.ops(block)
         return [self.value(v) for v in last.operands]
 
-    def _bind(self, block: Block, values: Sequence[Any]) -> None:
+    def bind(self, block: Block, values: Sequence[Any]) -> None:
         self.env.update(zip(block.args, values, strict=True))
 
-    def _ops(self, block: Block) -> Operation:
+    def ops(self, block: Block) -> Operation:
         """Evaluate all ops but the terminator, which is returned."""
         last = block.last_op
         assert last is not None
@@ -256,7 +217,7 @@ class Evaluator:
             return Tile(shape, lambda i: term_of(Opaque((*name, i), why, low, high)))
         return Tile(shape, lambda i: None)
 
-    def _choose(self, condition: Cond, a: Any, b: Any) -> Any:
+    def choose(self, condition: Cond, a: Any, b: Any) -> Any:
         if a is b:
             return a
         if not isinstance(a, Tile) or not isinstance(b, Tile):
@@ -288,7 +249,7 @@ class Evaluator:
             values.append(self._block(region.blocks[0], []))
             self.path.pop()
         for n, result in enumerate(op.results):
-            self.env[result] = self._choose(condition, values[0][n], values[1][n])
+            self.env[result] = self.choose(condition, values[0][n], values[1][n])
 
     def _for(self, op: Operation) -> None:
         if "unsignedCmp" in op.properties:
@@ -296,13 +257,12 @@ class Evaluator:
         low, high, step = (self.scalar(v) for v in op.operands[:3])
         inits = [self.value(v) for v in op.operands[3:]]
         block = op.regions[0].blocks[0]
-        count = Symbol(self.fresh("iteration"), 0, None)
+        k = self.iteration()
         if (step.bounds()[0] or 0) < 1:
             oblige_step = Obligation(step, 1, None, op)
             if step.constant is not None:
                 raise Unsupported("a loop whose step is not positive", location_of(op))
             self.require(oblige_step)
-        k = term_of(count)
         variable = low + k * step
         self.path.append(less(variable, high))
         induction = Tile((), lambda _: variable)
@@ -340,16 +300,33 @@ class Evaluator:
 
     def _while(self, op: Operation) -> None:
         before, after = op.regions[0].blocks[0], op.regions[1].blocks[0]
-        tag = self.fresh("while")
-        self._bind(before, [self.unknown(a, "a value that a loop carries", tag)
-                            for a in before.args])  # fmt: skip
-        last = self._ops(before)
-        condition = self.scalar(last.operands[0])
-        values = [self.value(v) for v in last.operands[1:]]
-        self.path.append(condition)
-        self._block(after, values)
+        k = self.iteration()
+        pairs = [(arg, self.value(v)) for arg, v in zip(before.args, op.operands, strict=True)]
+        marks = [mark_of(self, op, n, arg, init) for n, (arg, init) in enumerate(pairs)]
+
+        def round_of(values: Sequence[Any]) -> tuple[Cond, list[Any], list[Any]]:
+            """Whether an iteration goes on, what it hands to the body, and to the next one."""
+            self.bind(before, values)
+            last = self.ops(before)
+            condition = self.scalar(last.operands[0])
+            handed = [self.value(v) for v in last.operands[1:]]
+            self.path.append(condition)
+            yielded = self._block(after, handed)
+            self.path.pop()
+            return condition, handed, yielded
+
+        recording, self.recording = self.recording, False
+        yielded = round_of(marks)[2]
+        inside = [
+            classify(self, op, n, arg, init, marks[n], yielded[n], k).inside
+            for n, (arg, init) in enumerate(pairs)
+        ]
+        condition = round_of(inside)[0]
+        self.recording = recording
+        self.path.append(entered(self, k, condition))
+        handed = round_of(inside)[1]
         self.path.pop()
-        for result, value in zip(op.results, values, strict=True):
+        for result, value in zip(op.results, handed, strict=True):
             self.env[result] = value
 
     # Memory.

@@ -159,6 +159,15 @@ def _times(parts: dict[Monomial, int], atom: Atom, c: int, k: int) -> dict[Monom
     return out
 
 
+def _flat(a: Term, b: Term) -> Term:
+    """a // b, where (x // y) // b is x // (y*b): what is split twice comes together again."""
+    if len(a.parts) == 1:
+        ((monomial, c),) = a.parts.items()
+        if c == 1 and len(monomial) == 1 and isinstance(monomial[0], Quotient):
+            return _flat(monomial[0].a, monomial[0].b * b)
+    return term_of(Quotient(a, b))
+
+
 def without_remainders(term: Term, seen: dict[object, object]) -> Term:
     """a % b as a - b * (a // b), so that what is split by a quotient comes together again."""
     found = seen.get(term)
@@ -171,11 +180,11 @@ def without_remainders(term: Term, seen: dict[object, object]) -> Term:
             if isinstance(atom, Remainder):
                 a = without_remainders(atom.a, seen)
                 b = without_remainders(atom.b, seen)
-                part = part * (a - b * term_of(Quotient(a, b)))
+                part = part * (a - b * _flat(a, b))
             elif isinstance(atom, Quotient):
                 a = without_remainders(atom.a, seen)
                 b = without_remainders(atom.b, seen)
-                part = part * term_of(Quotient(a, b))
+                part = part * _flat(a, b)
             else:
                 part = part * term_of(atom)
         result = result + part

@@ -102,7 +102,7 @@ def _look(contract: Contract, launch: Launch, budget: Budget, result: EverySize)
     used = [f.text for f in found.used if f.level == GENERAL]
     result.contract = list(dict.fromkeys([*contract.text, *used]))
     accidents = [f.text for f in found.used if f.level > GENERAL]
-    result.only = list(dict.fromkeys([*contract.narrow, *accidents]))
+    result.only = list(dict.fromkeys(accidents))
     waits = any(a.ordered for a in accesses)
     for access, why in (*not_modelled(contract, accesses), *found.missed):
         result.open.append((_place(access), f"{access.kind}: {why}"))

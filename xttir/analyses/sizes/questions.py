@@ -14,10 +14,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from xttir.analyses.sizes.affine import impossible
-from xttir.analyses.sizes.contract import Contract, data_facts
-from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, check_now, now, until
+from xttir.analyses.sizes.contract import ACCIDENT, Contract, data_facts
+from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, check_now, left, now, until
 from xttir.analyses.sizes.evaluate import Access
-from xttir.analyses.sizes.solver import Answer, Budget, Fact, glance, prove, reason
+from xttir.analyses.sizes.solver import (
+    Answer,
+    Budget,
+    Fact,
+    glance,
+    prove,
+    reason,
+)
 from xttir.analyses.sizes.terms import (
     Atom,
     Cond,
@@ -180,6 +187,7 @@ def ask(
 
     def take(question: Question, facts: list[Fact], answer: Answer) -> None:
         if answer.impossible:
+            answer = widened(question.bad, _lasting(facts), answer)
             findings.used += [f for f in answer.used if f not in findings.used]
         else:
             findings.open.append(Finding(question, facts, _why(question, answer)))
@@ -197,9 +205,10 @@ def ask(
             check_now()
             facts = [*contract.facts, *data_facts(contract, loaded(question.bad, kept))]
             facts = relevant(question.bad, facts)
-            answer = added_up(question.bad, facts, FIRST_SECONDS)
+            answer = added_up(question.bad, _lasting(facts), FIRST_SECONDS)
             if answer is None:
-                answer = glance(question.bad, facts, contract.values, min(1.0, budget.left()))
+                limit = min(1.0, budget.left())
+                answer = glance(question.bad, _lasting(facts), facts, contract.values, limit)
         if answer is not None:
             take(question, facts, answer)
         else:
@@ -210,7 +219,8 @@ def ask(
         for n, (question, facts) in enumerate(hard):
             answer = None
             with suppress(OutOfTime):
-                answer = proof(question.bad, facts, 2 * budget.left() / (len(hard) - n))
+                share = 2 * budget.left() / (len(hard) - n)
+                answer = proof(question.bad, _lasting(facts), share)
             if answer is not None:
                 take(question, facts, answer)
             else:
@@ -218,12 +228,28 @@ def ask(
         hard = still
     # What is left shares the time: most questions need little, and leave it to the others.
     for n, (question, facts) in enumerate(hard):
-        share = 3 * budget.left() / (len(hard) - n)
+        share = min(MOST_SECONDS, 3 * budget.left() / (len(hard) - n), budget.left())
         answer = Answer(False, why=OUT_OF_TIME)
         with suppress(OutOfTime):
-            answer = reason(question.bad, facts, min(MOST_SECONDS, share, budget.left()))
+            answer = reason(question.bad, _lasting(facts), share)
+            if not answer.impossible:
+                answer.why = _by_accident(question.bad, facts, budget.left()) or answer.why
         take(question, facts, answer)
     return findings
+
+
+def _lasting(facts: list[Fact]) -> list[Fact]:
+    """The facts that a proof may rest on."""
+    return [f for f in facts if f.level < ACCIDENT]
+
+
+def _by_accident(conditions: tuple[Cond, ...], facts: list[Fact], seconds: float) -> str:
+    """What nobody would call a proof: that numbers of this launch happen to be in some order."""
+    answer = prove(conditions, facts, min(SOON_SECONDS, seconds))
+    if not answer.impossible:
+        return ""
+    accidents = [f.text for f in answer.used if f.level >= ACCIDENT]
+    return f"shown only where, as in the launch, {', '.join(accidents)}"
 
 
 def _soon(conditions: tuple[Cond, ...], facts: list[Fact], seconds: float) -> Answer | None:
@@ -233,16 +259,32 @@ def _soon(conditions: tuple[Cond, ...], facts: list[Fact], seconds: float) -> An
 
 
 def added_up(conditions: tuple[Cond, ...], facts: list[Fact], seconds: float) -> Answer | None:
-    """The answer that adding up inequalities gives; general facts are used where they do."""
-    general = [f for f in facts if f.level == 0]
-    seconds = min(ADDING_SECONDS, seconds)
-    for some in (general, facts) if len(general) < len(facts) else (facts,):
-        with suppress(OutOfTime), until(now() + seconds):
-            used = impossible(conditions, some)
-            if used is not None:
-                return Answer(True, used)
+    """The answer that adding up inequalities gives."""
+    with suppress(OutOfTime), until(now() + min(ADDING_SECONDS, seconds)):
+        used = impossible(conditions, facts)
+        if used is not None:
+            return Answer(True, used)
     check_now()
     return None
+
+
+def widened(conditions: tuple[Cond, ...], facts: list[Fact], answer: Answer) -> Answer:
+    """A proof with as few facts of one launch as can be found soon."""
+    level = max((f.level for f in answer.used), default=0)
+    for top in range(level):
+        some = [f for f in facts if f.level <= top]
+        for proof in (_soon, added_up):
+            with suppress(OutOfTime):
+                found = proof(conditions, some, WIDER * left())
+                if found is not None:
+                    return found
+    # One by one: what was used is not always needed.
+    for fact in sorted((f for f in answer.used if f.level), key=lambda f: -f.level):
+        if fact in answer.used:
+            some = [f for f in answer.used if f is not fact]
+            with suppress(OutOfTime):
+                answer = _soon(conditions, some, WIDER * left()) or answer
+    return answer
 
 
 def _in_time(
@@ -274,11 +316,14 @@ def not_modelled(contract: Contract, accesses: list[Access]) -> Iterator[tuple[A
 FIRST_SECONDS = 0.1
 """Time for adding up the inequalities of one question, before anything else is tried."""
 
-ADDING_SECONDS = 1.0
+ADDING_SECONDS = 3.0
 """The same after the solver has been asked for an answer at once."""
 
-SOON_SECONDS = 0.6
+SOON_SECONDS = 1.0
 """What is at once for the solver."""
+
+WIDER = 0.03
+"""The part of the time left that looking for a wider proof may take."""
 
 MOST_SECONDS = 8.0
 """Time for one question."""

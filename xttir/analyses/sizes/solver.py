@@ -283,27 +283,33 @@ def decide(
 
     `own`: numbers of a launch that satisfies the facts.
     """
-    found = glance(conditions, facts, own, min(limit, budget.left()))
+    found = glance(conditions, facts, facts, own, min(limit, budget.left()))
     return found or reason(conditions, facts, min(limit, budget.left()))
 
 
 def glance(
-    conditions: Sequence[Cond], facts: Sequence[Fact], own: dict[Symbol, int], limit: float
+    conditions: Sequence[Cond],
+    facts: Sequence[Fact],
+    all_facts: Sequence[Fact],
+    own: dict[Symbol, int],
+    limit: float,
 ) -> Answer | None:
     """The answer, if it is found at once: the bounds of what is asked forbid it, or the launch's
-    own numbers allow it."""
+    own numbers allow it, and `all_facts` with them."""
     if any(c is False for c in conditions):
         return Answer(True)
-    general = [f for f in facts if f.level == 0]
-    answer = _decide(conditions, general, limit, False)
+    answer = _decide(conditions, facts, limit, False)
     if answer.impossible:
         return answer
-    answer = decide_for(conditions, facts, own, limit)
+    answer = decide_for(conditions, all_facts, own, limit)
     return answer if answer.model is not None else None
 
 
 def prove(conditions: Sequence[Cond], facts: Sequence[Fact], seconds: float) -> Answer:
-    """The answer for every size, if it is that nothing satisfies the conditions."""
+    """The answer for every size, if it is that nothing satisfies the conditions.
+
+    First with general facts alone: the others narrow the claim, and are a burden to the solver.
+    """
     end = now() + seconds
     general = [f for f in facts if f.level == 0]
     narrow = len(general) < len(facts)

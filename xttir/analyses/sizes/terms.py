@@ -35,8 +35,8 @@ class Interned:
 Bound = int | None
 
 
-@dataclass(frozen=True)
-class Symbol:
+@dataclass(frozen=True, eq=False)
+class Symbol(Interned):
     """A named integer with constant bounds (None: unbounded).
 
     `shared`: the same for all programs of a launch (an argument, a size), as opposed to program
@@ -48,12 +48,14 @@ class Symbol:
     high: Bound = None
     shared: bool = False
 
-    def __hash__(self) -> int:
-        return hash(self.name)
+    def __new__(
+        cls, name: str, low: Bound = None, high: Bound = None, shared: bool = False
+    ) -> Self:
+        return super().__new__(cls, name, low, high, shared)
 
 
-@dataclass(frozen=True)
-class Opaque:
+@dataclass(frozen=True, eq=False)
+class Opaque(Interned):
     """A value nothing is known of but its bounds: data, or what has no form here.
 
     Equal keys are equal values. `why` says what it is, for people.
@@ -64,8 +66,10 @@ class Opaque:
     low: Bound = None
     high: Bound = None
 
-    def __hash__(self) -> int:
-        return hash(self.key)
+    def __new__(
+        cls, key: tuple[object, ...], why: str = "", low: Bound = None, high: Bound = None
+    ) -> Self:
+        return super().__new__(cls, key, why, low, high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +141,14 @@ class Term:
         return Term({m: -c for m, c in self.parts.items()})
 
     def __sub__(self, other: Term | int) -> Term:
-        return self + -as_term(other)
+        parts = dict(self.parts)
+        for monomial, c in as_term(other).parts.items():
+            total = parts.get(monomial, 0) - c
+            if total:
+                parts[monomial] = total
+            else:
+                parts.pop(monomial, None)
+        return Term(parts)
 
     def __mul__(self, other: Term | int) -> Term:
         parts: dict[Monomial, int] = {}
@@ -403,7 +414,8 @@ def modulo(a: Term, b: Term) -> Term:
     if y is not None:
         if x is not None:
             return as_term(x % y)
-        a = Term({m: c % y for m, c in a.parts.items() if c % y})
+        # As in `floor_div`, so that quotient and remainder stay those of one term.
+        a = Term({m: c for m, c in a.parts.items() if c % y})
         if a.constant is not None:
             return as_term((a.constant or 0) % y)
     low, high = a.bounds()

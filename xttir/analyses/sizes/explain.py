@@ -1,0 +1,195 @@
+"""What a number of a launch may stand for: a size, a size over a block, a product, a sum.
+
+`contract` turns the likeliest reading of a grid axis into its term, and states what explains other
+numbers as facts. How a kernel uses its program ids tells readings apart: an id that is multiplied
+with a block size counts blocks.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import combinations
+
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
+from xdsl.ir import SSAValue
+
+from xttir.analyses.sizes.matching import products_of, resemblance
+from xttir.analyses.sizes.terms import Term, as_term, floor_div
+from xttir.dialects import tt
+
+Size = tuple[str, Term, int]
+"""A name, a term and a value."""
+
+Reading = tuple[str, Term]
+
+MOST_EXPLANATIONS = 3
+"""Of a kind, for one number."""
+
+_SAME = frozenset(
+    {"arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.splat", "tt.expand_dims",
+     "tt.broadcast"}
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """What a launch has numbers for: `sizes` (arguments, dimensions, strides) and `constants`."""
+
+    sizes: list[Size]
+    constants: list[tuple[str, int]]
+
+    def quotients(self, sizes: list[Size] | None = None) -> list[tuple[str, Term, int, int]]:
+        """Sizes over constants, rounded up; those whose names agree come first. The last number
+        says how much they do."""
+        out = [
+            (f"cdiv({n}, {k})", floor_div(t + (b - 1), as_term(b)), -(-v // b), resemblance(n, k))
+            for n, t, v in (self.sizes if sizes is None else sizes)
+            for k, b in self.constants
+            if b > 1 and v > 1
+        ]
+        return sorted(out, key=lambda e: -e[3])
+
+    def of_grid(self, value: int, blocks: set[int], flat: list[Size]) -> list[Reading]:
+        """What the number of programs along an axis may be, the likeliest first.
+
+        `blocks`: constants that the kernel multiplies the program id with. `flat`: the lengths of
+        tensors, which kernels of one axis go over.
+        """
+        units = [(n, t, v, 0) for n, t, v in self.sizes]
+        units += [(k, as_term(b), b, -3) for k, b in self.constants if b > 1]
+        quotients = self.quotients()
+        factors = [e for e in units + quotients if e[2] > 1 and value % e[2] == 0]
+        over_lengths = self.quotients(flat)
+        # Constants alone come last: a number that is free says more.
+        exact = [(n, t) for n, t, v, _ in units if v == value]
+        found = [
+            [e for e in exact if e[1].constant is None],
+            [(n, t) for n, t, v, _ in quotients if v == value],
+            products_of(factors, 2, value),
+            products_of(factors, 3, value),
+            [(n, t) for n, t, v, _ in over_lengths if v == value],
+            [e for e in exact if e[1].constant is not None],
+        ]
+        ordered = [e for group in found for e in group]
+        if blocks:
+            wanted = {k for k, b in self.constants if b in blocks}
+            ordered.sort(key=lambda e: not any(f", {k})" in e[0] for k in wanted))
+        else:
+            # Ids that count blocks of several sizes are taken apart first.
+            ordered.sort(key=lambda e: e[0].startswith("cdiv(") and " * " not in e[0])
+        readings: dict[Term, Reading] = {}
+        for name, term in ordered:
+            readings.setdefault(term, (name, term))
+        return list(readings.values())
+
+    def of_constants(self, value: int, dimensions: list[tuple[str, int]]) -> str:
+        """How a number is made of constants and of `dimensions` that are none; "" if it is not."""
+        named = dict.fromkeys([*dimensions, *self.constants])
+        units = {n: v for n, v in named if v > 1}
+        for n, v in dimensions:
+            units |= {f"cdiv({n}, {k})": -(-v // b) for k, b in self.constants if 1 < b < v}
+        for n, v in self.constants:
+            units |= {f"cdiv({n}, {k})": -(-v // b) for k, b in self.constants if 1 < b < v}
+        factors = [(n, v) for n, v in units.items() if value % v == 0][:40]
+        # The sizes of one tensor, before those of several.
+        found = [
+            parts
+            for count in (1, 2, 3)
+            for parts in combinations(factors, count)
+            if math.prod(v for _, v in parts) == value
+        ]
+        found.sort(key=lambda parts: (len({n.partition(".")[0] for n, _ in parts}), len(parts)))
+        return " * ".join(n for n, _ in found[0]) if found else ""
+
+    def of_size(self, value: int, own: Term | None) -> list[Reading]:
+        """What the size of a tensor may be, other than a size of its own."""
+        sizes = [e for e in self.sizes if e[1] != own]
+        kinds = [
+            [(n, t) for n, t, v, _ in self.quotients(sizes) if v == value],
+            list(_sums(sizes, self.constants, value)),
+            products_of([(n, t, v, 0) for n, t, v in sizes if v > 1], 2, value),
+            _shares(sizes, value),
+        ]
+        found: dict[Term, Reading] = {}
+        for kind in kinds:
+            for name, term in kind[:MOST_EXPLANATIONS]:
+                if term != own and term.constant is None:
+                    found.setdefault(term, (name, term))
+        return list(found.values())
+
+
+def _sums(sizes: list[Size], constants: list[tuple[str, int]], value: int) -> Iterator[Reading]:
+    """Sums and differences of two sizes, and of a size and a constant or the number next to it."""
+    for (n, t, v), (m, u, w) in combinations(sizes, 2):
+        if v + w == value:
+            yield f"{n} + {m}", t + u
+        if abs(v - w) == value:
+            yield (f"{n} - {m}", t - u) if v > w else (f"{m} - {n}", u - t)
+    for n, t, v in sizes:
+        if abs(v - value) == 1:
+            yield f"{n} {'-' if v > value else '+'} 1", t + (value - v)
+        for k, b in constants:
+            for by, name in ((b, k), (b - 1, f"({k} - 1)"), (2 * b, f"2 * {k}")):
+                if by > 1 and abs(v - value) == by:
+                    yield f"{n} {'-' if v > value else '+'} {name}", t + (value - v)
+
+
+def _shares(sizes: list[Size], value: int) -> list[Reading]:
+    """One size over another, rounded up."""
+    return [
+        (f"cdiv({n}, {m})", floor_div(t + u - 1, u))
+        for n, t, v in sizes
+        for m, u, w in sizes
+        if v > w > 1 and value > w and -(-v // w) == value
+    ]
+
+
+def blocks_of_ids(function: tt.FuncOp) -> dict[int, set[int]]:
+    """By axis of the grid: the constants that a kernel multiplies its program id with."""
+    out: dict[int, set[int]] = {}
+    for op in function.walk():
+        if isinstance(op, tt.GetProgramIdOp):
+            out.setdefault(op.axis.value.data, set()).update(_factors(op.results[0]))
+    return out
+
+
+def _factors(value: SSAValue) -> Iterator[int]:
+    """The constants that a value is multiplied with."""
+    for use in value.uses:
+        op = use.operation
+        if op.name in _SAME:
+            yield from _factors(op.results[0])
+        elif op.name in _SCALES:
+            number = _constant(op.operands[1 - use.index])
+            if number is not None and use.index <= (op.name == "arith.muli"):
+                yield _SCALES[op.name](number)
+
+
+_SCALES: dict[str, Callable[[int], int]] = {
+    "arith.muli": lambda n: n,
+    "arith.shli": lambda n: 1 << min(n, 63),
+}
+
+
+def _constant(value: SSAValue) -> int | None:
+    found = getattr(value.owner, "properties", {}).get("value")
+    if isinstance(found, IntegerAttr):
+        return found.value.data
+    if isinstance(found, DenseIntOrFPElementsAttr) and found.is_splat():
+        number = found.get_values()[0]
+        return number if isinstance(number, int) else None
+    return None
+
+
+def counted_axes(function: tt.FuncOp) -> set[int]:
+    """The axes of the grid whose number of programs a kernel (or one it may call) looks at."""
+    module = function.parent_op()
+    ops = (module or function).walk()
+    return {op.axis.value.data for op in ops if isinstance(op, tt.GetNumProgramsOp)}
+
+
+def lengths(tensors: list[tuple[str, Term, tuple[int, ...]]]) -> list[Size]:
+    """Of tensors of several axes: name, term of the length, shape."""
+    return [(f"len({n})", t, math.prod(s)) for n, t, s in tensors if len(s) > 1 and math.prod(s)]
