@@ -44,6 +44,8 @@ GLUON = (
     ("gluon test", "python/test/gluon", "test_lowerings.py"),
     ("gluon test", "python/test/gluon", "test_consan.py"),
 )
+CHOSEN = ("num_warps", "num_stages", "num_ctas", "maxnreg")
+"""Options that a launch gives."""
 KNOWN_BYTES = 1 << 20
 """Of integer contents kept of a tensor, at most."""
 
@@ -51,7 +53,8 @@ KNOWN_BYTES = 1 << 20
 @dataclass(frozen=True)
 class Plan:
     """What a process does: for which capability, how long a source may take, and into what.
-    `per_kernel`: modules of a kernel that are enough, 0 for all."""
+    `per_kernel`: modules of a kernel that are enough, 0 for all. `also`: capabilities for which the
+    same launches are compiled, too, whatever the program would have chosen for them."""
 
     cc: int
     folder: Path
@@ -59,6 +62,7 @@ class Plan:
     configs: int
     sample: int
     per_kernel: int = 0
+    also: tuple[int, ...] = ()
 
     @property
     def store(self) -> Store:
@@ -77,12 +81,14 @@ def main() -> int:
     parser.add_argument("--shared", type=Path, default=shared)
     parser.add_argument("--seconds", type=float, default=600, help="for a source (600)")
     parser.add_argument("--configs", type=int, default=2, help="of an autotuner; 0 for all (2)")
+    parser.add_argument("--also", default="", help="other capabilities for the same launches")
     parser.add_argument("--per-kernel", type=int, default=0, help="modules; 0 for all (0)")
     parser.add_argument("--sample", type=int, default=2, help="parameter sets of a test (2)")
     args = parser.parse_args()
     for cc in map(int, args.cc.split(",")):
         folder = args.modules.resolve()
-        plan = Plan(cc, folder, args.seconds, args.configs, args.sample, args.per_kernel)
+        also = tuple(int(c) for c in args.also.split(",") if c)
+        plan = Plan(cc, folder, args.seconds, args.configs, args.sample, args.per_kernel, also)
         forked.run(_files, None, plan, args)
         forked.run(_packages, None, plan, args)
         if args.source is not None:
@@ -121,14 +127,29 @@ def record(
         return
     known.add(key)
     counts[launch.kernel] += 1
-    try:
-        stages = capture_launch(launch, end="llir")
-    except XttirError as error:
-        print(f"  {launch.kernel}: {str(error)[:200]}", flush=True)
-        return
     arguments, contents = numbers_of(launch.arguments)
-    keep(plan, Kept("", group, origin, plan.cc, launch.kernel, launch.grid, arguments, ""), stages,
-         contents)  # fmt: skip
+    kept = Kept("", group, origin, plan.cc, launch.kernel, launch.grid, arguments, "")
+    for cc in (plan.cc, *plan.also):
+        try:
+            made = _compiled(launch, cc) if cc != plan.cc else capture_launch(launch, end="llir")
+        except XttirError as error:
+            print(f"  {cc} {launch.kernel}: {str(error)[:200]}", flush=True)
+            continue
+        keep(plan, replace(kept, cc=cc), made, contents)
+
+
+def _compiled(launch: Any, cc: int) -> list[Any]:
+    """The stages of a launch's kernel for another capability."""
+    from triton.backends.compiler import GPUTarget
+
+    from xttir.frontends.triton.compile import full_compile, options_of
+    from xttir.refine.capture import capture
+
+    kernel = launch.compiled.kernel
+    options = options_of(getattr(kernel.metadata, "_raw", kernel.metadata))
+    chosen = {n: options[n] for n in CHOSEN if n in options}
+    with full_compile():
+        return capture(kernel.src, GPUTarget("cuda", cc, 32), chosen, end="llir")
 
 
 def keep(plan: Plan, kept: Kept, stages: list[Any], contents: dict[int, np.ndarray]) -> None:
@@ -147,7 +168,7 @@ def _source_key(launch: Any) -> str:
     kernel = launch.compiled.kernel
     raw = getattr(kernel.metadata, "_raw", kernel.metadata)
     options = options_of(raw)
-    chosen = [(n, options.get(n)) for n in ("num_warps", "num_stages", "num_ctas", "maxnreg")]
+    chosen = [(n, options.get(n)) for n in CHOSEN]
     return hashlib.sha1((kernel.ir_text + repr(chosen)).encode()).hexdigest()
 
 
