@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -107,6 +109,23 @@ def test_a_ring_with_too_few_slots_for_an_asynchronous_reader(readers: int, tmp_
         assert subject.to_json()["first_bad_step"] == "what comes last"
         text = render.to_plain(subject_lines(subject))
         assert "inside of it: what comes last, the first step after ExpandLoops" in text
+
+
+@pytest.mark.parametrize("cc", [80, 90])
+@needs_triton
+def test_descriptors_of_the_host(cc: int, tmp_path: Path) -> None:
+    """Before Hopper a launch passes them as numbers, which only a pass makes parameters of."""
+    out = tmp_path / "report.json"
+    script = str(Path(__file__).parents[1] / "data" / "scripts" / "rows_by_descriptor.py")
+    command = [sys.executable, "-m", "xttir", "validate", "--cc", str(cc), "--format", "json"]
+    done = subprocess.run(
+        [*command, "-o", str(out), script], capture_output=True, text=True, check=False
+    )
+    report = json.loads(out.read_text())
+    assert (done.returncode, report["verdict"]) == (0, "verified"), done.stdout + done.stderr
+    (subject,) = report["subjects"]
+    assert subject["inputs"] > 0
+    assert subject["inputs_left_out"] == {}
 
 
 @needs_triton

@@ -31,6 +31,11 @@ _PREDICATES = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge
 Rule = Callable[[Machine, Sequence[Any]], Any]
 
 
+def _plain(args: Sequence[Any]) -> bool:
+    """Whether both operands are arrays."""
+    return type(args[0]) is np.ndarray and type(args[1]) is np.ndarray
+
+
 def _sum(sign: int) -> Callable[[Operation], Rule]:
     what = "sum" if sign == 1 else "difference"
 
@@ -38,6 +43,9 @@ def _sum(sign: int) -> Callable[[Operation], Rule]:
         shape = shape_of(op.operands[0].type)
 
         def rule(m: Machine, args: Sequence[Any]) -> Any:
+            if not shape and _plain(args):
+                # Numbers gain nothing from a lazy form.
+                return _checked(m, op, args, what)
             a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
             if a is not None and b is not None:
                 result = affine.add(a, b, a.dtype, sign)
@@ -54,6 +62,8 @@ def _product(op: Operation) -> Rule:
     shape = shape_of(op.operands[0].type)
 
     def rule(m: Machine, args: Sequence[Any]) -> Any:
+        if not shape and _plain(args):
+            return _checked(m, op, args, "product")
         a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
         if a is not None and b is not None:
             result = affine.mul(a, b, a.dtype)
@@ -156,6 +166,8 @@ def _compare(op: Operation) -> Rule:
     predicate = _PREDICATES[op.predicate.value.data]
 
     def rule(m: Machine, args: Sequence[Any]) -> Any:
+        if not shape and _plain(args):
+            return None
         a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
         if a is None or b is None:
             return None

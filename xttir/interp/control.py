@@ -160,13 +160,17 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
         values: list[Any],
     ) -> list[Any]:
         batch = m.pids.size
+        alike = all((a == a[0]).all() for a in (low, step))
         low, high, step = (np.broadcast_to(a, (batch,)) for a in (low, high, step))
 
         def going(at: np.ndarray, iteration: int) -> np.ndarray:
             return low[at] + iteration * step[at] < high[at]
 
         def advance(inner: Frame, at: np.ndarray, iteration: int, values: list[Any]) -> Advanced:
-            inner[variable] = (low[at] + iteration * step[at]).astype(dtype)
+            if alike:
+                inner[variable] = loop_variable(int(low[0] + iteration * step[0]))
+            else:
+                inner[variable] = (low[at] + iteration * step[at]).astype(dtype)
             for slot, value in zip(carried, values, strict=True):
                 inner[slot] = value
             values = run_single_exit(m, region, inner)

@@ -24,7 +24,7 @@ from xttir.refine.compare import Difference, compare
 from xttir.refine.meaning import meaning
 from xttir.refine.outcome import MAX_TRIPS, Outcome, run_case
 from xttir.refine.status import AFTER, MATCH, MISMATCH, ROUNDING, SAME, UNSUPPORTED
-from xttir.refine.world import Case
+from xttir.refine.world import Case, with_descriptors
 
 
 @dataclass(eq=False)
@@ -190,6 +190,7 @@ class _Validator:
         module, kernel = self.prepared[first]
         self.result.kernel = self.name = kernel.sym_name.data
         self._layouts()
+        cases = [with_descriptors(case, [a.type for a in kernel.args]) for case in cases]
         base = cases[0] if cases else None
         self.generator = inputs.Generator(module, kernel, base, self.seed)
         for case in (*cases, *self.generator.cases(self.limit)):

@@ -7,6 +7,7 @@ comparisons of addresses mean the same in every run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,7 @@ from xttir.interp.launch import (
     TensorArg,
     ValueArg,
 )
+from xttir.interp.tt_memory import shape_of_descriptor
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,6 +124,36 @@ def expanded(arguments: Sequence[Argument], types: Sequence[Attribute]) -> tuple
         out.append(ScalarArg(f"{name}.padding", int(argument.padding == "nan")))
         out.append(ScalarArg(f"{name}.roundF32ToTF32", int(argument.round_f32_to_tf32)))
     return tuple(out)
+
+
+def with_descriptors(case: Case, types: Sequence[Attribute]) -> Case:
+    """`case` for a kernel of parameter types `types`, which takes whole the descriptors that the
+    launch passed as numbers: before Hopper a launch passes what passes make of the parameters
+    (see `expanded`), not what the front end has."""
+    if len(case.arguments) <= len(types):
+        return case
+    out: list[Argument] = []
+    left = list(case.arguments)
+    while left:
+        tensor = left.pop(0)
+        ty = types[len(out)] if len(out) < len(types) else None
+        prefix = f"{tensor.name}.shape."
+        rank = sum(1 for _ in itertools.takewhile(lambda a, p=prefix: _is_named(a, p), left))
+        if not (isinstance(ty, tt.TensorDescType) and isinstance(tensor, TensorArg) and rank):
+            out.append(tensor)
+            continue
+        numbers = [a.value for a in left[: 2 * rank + 2] if isinstance(a, ScalarArg)]
+        shape, strides = (tuple(map(int, n)) for n in (numbers[:rank], numbers[rank : 2 * rank]))
+        nan, tf32 = numbers[2 * rank :]
+        padding = "nan" if nan else "zero"
+        block = shape_of_descriptor(ty)
+        out.append(DescriptorArg(tensor.name, tensor, shape, strides, block, padding, bool(tf32)))
+        del left[: 2 * rank + 2]
+    return replace(case, arguments=tuple(out))
+
+
+def _is_named(argument: Argument, prefix: str) -> bool:
+    return isinstance(argument, ScalarArg) and argument.name.startswith(prefix)
 
 
 def instantiate(
