@@ -375,3 +375,20 @@ def triangle_kernel(x, o, n, BAD: tl.constexpr, B: tl.constexpr):
 def rows_of_a_triangle(bad: bool) -> None:
     n = 40
     triangle_kernel[(n,)](rand(n, n), rand(n * (n + 1) // 2), n, bad, B=16)
+
+
+@triton.jit
+def pool_kernel(table, kv, o, stride, BAD: tl.constexpr, D: tl.constexpr):
+    t = tl.program_id(0)
+    page = tl.load(table + t)
+    if not BAD:
+        page = page.to(tl.int64)
+    v = tl.load(kv + page * stride + tl.arange(0, D))
+    tl.store(o + t * D + tl.arange(0, D), v)
+
+
+@pair(WRAPS, BOUNDS, unknown="data of table")
+def pages_of_a_pool_without_a_size(bad: bool) -> None:
+    stride, pages, rows = 276480, 4, 3
+    table = torch.tensor([3, 0, 2], device="cuda", dtype=torch.int32)
+    pool_kernel[(rows,)](table, rand(pages * stride), rand(rows, 64), stride, bad, D=64)

@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import torch
 import triton
 import triton.language as tl
 
@@ -323,9 +322,8 @@ def reset_kernel(x, o, n, BAD: tl.constexpr, B: tl.constexpr):
     pid = tl.program_id(0)
     i = pid * B + tl.arange(0, B)
     v = tl.load(x + i, mask=i < n, other=0.0)
-    if BAD:
-        if pid == 0:
-            tl.store(o, 0.0)
+    if BAD and pid == 0:
+        tl.store(o, 0.0)
     tl.atomic_add(o, tl.sum(v), sem="relaxed")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from xttir.analyses.sizes.contract import Contract, TensorFacts
+from xttir.analyses.sizes.contract import GENERAL, Contract, TensorFacts
 from xttir.analyses.sizes.deadline import check_now
 from xttir.analyses.sizes.questions import Question, loaded
 from xttir.analyses.sizes.solver import (
@@ -29,12 +29,19 @@ from xttir.analyses.sizes.solver import (
     shared_symbols,
 )
 from xttir.analyses.sizes.terms import (
+    And,
+    AtMost,
     Cond,
     Leaf,
+    Not,
+    Opaque,
     Symbol,
     Term,
+    Zero,
     at_most,
     condition_leaves,
+    less,
+    rename_condition,
     term_of,
 )
 from xttir.diagnostics import Fault, Kind, Unsupported, XttirError
@@ -100,7 +107,71 @@ def confirm(
             found = _run(contract, launch, question, answer.model, pids, numbers)
             if found is not None:
                 return found
-    return None
+    return _pooled(contract, launch, question, read, pids, budget)
+
+
+def _pooled(
+    contract: Contract,
+    launch: Launch,
+    question: Question,
+    read: dict[Opaque, str],
+    pids: tuple[Symbol, ...],
+    budget: Budget,
+) -> Witness | None:
+    """The launch as it is, but with a longer pool, where data of the launch names places in it.
+
+    Pages of a cache and rows of a table are named by data, and no argument says how many there
+    are: offsets that are computed from them must be right wherever they lead to inside the pool.
+    """
+    (access,) = question.accesses if len(question.accesses) == 1 else (None,)
+    pool = contract.tensors.get(access.base) if access is not None else None
+    if access is None or pool is None or question.kind is not Kind.INT_OVERFLOW or not pool.shape:
+        return None
+    # A size of its own, that is: no argument gives it.
+    own = {s for s in contract.values if s.name == f"{access.base}.shape[0]"}
+    names = set(read.values())
+    if not own or access.base in names or names & contract.declared or not _scaled(question, read):
+        return None
+    short = contract.short.get(access.base)
+    facts = [f for f in contract.facts if f.level == GENERAL and f is not short]
+    pinned = {s: n for s, n in contract.values.items() if s not in own}
+    inside = [at_most(0, access.offset), less(access.offset, pool.length)]
+    inside += [at_most(0, term_of(a)) for a in read]
+    longer = {s: replace(s, high=MOST_BYTES) for s in own}
+    seen: dict[object, object] = {}
+
+    def mark(atom: Symbol | Opaque) -> Symbol | None:
+        return longer.get(atom) if isinstance(atom, Symbol) else None
+
+    asked = [rename_condition(c, mark, seen) for c in (*question.bad, *inside)]
+    facts = [Fact(f.text, rename_condition(f.condition, mark, seen), f.level) for f in facts]
+    model = decide_for(asked, facts, pinned, budget.left() / 4).model
+    if model is None:
+        return None
+    model |= {s: model[t] for s, t in longer.items() if t in model}
+    numbers = {read[a]: n for a, n in model.items() if a in read}
+    return _run(contract, launch, question, model, pids, numbers)
+
+
+def _scaled(question: Question, read: dict[Opaque, str]) -> bool:
+    """Whether loaded integers are multiplied, rather than offsets themselves."""
+    found = [a for c in question.bad for a in _comparisons(c)]
+    return any(
+        any(a in read for a in monomial) and (len(monomial) > 1 or abs(c) > 1)
+        for term in found
+        for monomial, c in term.parts.items()
+    )
+
+
+def _comparisons(c: Cond) -> Iterator[Term]:
+    """The terms that a condition compares."""
+    if isinstance(c, AtMost | Zero):
+        yield c.term
+    elif isinstance(c, Not):
+        yield from _comparisons(c.inner)
+    elif isinstance(c, And):
+        for part in c.parts:
+            yield from _comparisons(part)
 
 
 def _others(
@@ -151,6 +222,7 @@ def _run(
     if not shown:
         return None
     sizes = {s.name: n for s, n in values.items()}
+    sizes |= {f"every value of {name}": n for name, n in numbers.items()}
     return Witness(sizes, built.grid, shown)
 
 
