@@ -72,6 +72,10 @@ class RunPolicy:
             chosen = chosen - group if remove else chosen | group
         return replace(self, checks=frozenset(chosen))
 
+    def without(self, check: str) -> RunPolicy:
+        """The same less one check."""
+        return replace(self, checks=self.checks - {check})
+
     @classmethod
     def from_environment(cls) -> RunPolicy:
         """The defaults, as changed by the `XTTIR_*` variables that mirror the flags."""

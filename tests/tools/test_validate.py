@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -115,17 +116,59 @@ def test_a_ring_with_too_few_slots_for_an_asynchronous_reader(readers: int, tmp_
 @needs_triton
 def test_descriptors_of_the_host(cc: int, tmp_path: Path) -> None:
     """Before Hopper a launch passes them as numbers, which only a pass makes parameters of."""
-    out = tmp_path / "report.json"
-    script = str(Path(__file__).parents[1] / "data" / "scripts" / "rows_by_descriptor.py")
-    command = [sys.executable, "-m", "xttir", "validate", "--cc", str(cc), "--format", "json"]
-    done = subprocess.run(
-        [*command, "-o", str(out), script], capture_output=True, text=True, check=False
-    )
-    report = json.loads(out.read_text())
-    assert (done.returncode, report["verdict"]) == (0, "verified"), done.stdout + done.stderr
+    report = validated(tmp_path, "rows_by_descriptor.py", cc)
+    assert report["verdict"] == "verified"
     (subject,) = report["subjects"]
     assert subject["inputs"] > 0
     assert subject["inputs_left_out"] == {}
+
+
+def validated(folder: Path, script: str, cc: int) -> dict[str, Any]:
+    """The report on one of the scripts of the tests."""
+    out = folder / "report.json"
+    path = str(Path(__file__).parents[1] / "data" / "scripts" / script)
+    command = [sys.executable, "-m", "xttir", "validate", "--cc", str(cc), "--format", "json"]
+    done = subprocess.run(
+        [*command, "-o", str(out), path], capture_output=True, text=True, check=False
+    )
+    assert out.exists(), done.stdout + done.stderr
+    return json.loads(out.read_text())
+
+
+@needs_triton
+def test_a_false_promise_is_named_and_need_not_matter(tmp_path: Path) -> None:
+    """Every stage does the same whether or not the promise is kept, so there is a verdict."""
+    report = validated(tmp_path, "false_promise.py", 90)
+    assert report["verdict"] == "verified"
+    (note,) = report["notes"]
+    assert "tl.multiple_of(..., 16) is false here" in note
+    assert "false_promise.py:11" in note
+
+
+def test_a_false_promise_that_matters_is_no_fault_of_a_pass(tmp_path: Path) -> None:
+    """What the target does with it is its right; the source is undefined."""
+    source, target = tmp_path / "a.mlir", tmp_path / "b.mlir"
+    source.write_text(PROMISE.replace("VALUE", "%0"))
+    target.write_text(PROMISE.replace("VALUE", "%c0"))
+    report = validate_files(
+        str(source), str(target), Settings(launch="", arguments=["x=zeros:[4]", "n=3"], inputs=0)
+    )
+    assert not report.faults
+    assert report.exit_code != 0
+    reasons = report.subjects[0].validation.skipped
+    assert any("tl.multiple_of(..., 16) is false here" in why for why in reasons)
+
+
+PROMISE = """\
+module {
+  tt.func public @k(%x: !tt.ptr<i32>, %n: i32) {
+    %c0 = arith.constant 0 : i32
+    %0 = arith.addi %n, %c0 {tt.divisibility = dense<16> : tensor<1xi32>} : i32
+    tt.store %x, VALUE : !tt.ptr<i32>
+    tt.return
+  }
+}
+"""
 
 
 @needs_triton

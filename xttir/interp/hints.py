@@ -139,7 +139,11 @@ def _report(
         order=(pid,),
         notes=(f"program {m.log.program(pid)}{lane}: the value is {int(array[tuple(first)])}",),
         hint="the compiler may use wider accesses than the addresses allow: drop the hint",
-        witness={"program": list(m.log.program(pid)), "value": int(array[tuple(first)])},
+        witness={
+            "program": list(m.log.program(pid)),
+            "value": int(array[tuple(first)]),
+            "promise": name,
+        },
         count=len(rows),
         policy=Policy.STRICT,
     )

@@ -22,7 +22,7 @@ from xttir.garbage import no_collection
 from xttir.refine import inputs
 from xttir.refine.compare import Difference, compare
 from xttir.refine.meaning import meaning
-from xttir.refine.outcome import MAX_TRIPS, Outcome, run_case
+from xttir.refine.outcome import MAX_TRIPS, POLICY, Outcome, run_case
 from xttir.refine.status import AFTER, MATCH, MISMATCH, ROUNDING, SAME, UNSUPPORTED
 from xttir.refine.world import Case, with_descriptors
 
@@ -107,12 +107,14 @@ class Row:
 @dataclass(eq=False)
 class Validation:
     """What was found. `rows`: one per stage. `cases`: those on which the source is defined;
-    `skipped`: how many were left out, by reason. `kernel`: its name."""
+    `skipped`: how many were left out, by reason. `notes`: what to know of those that were not.
+    `kernel`: its name."""
 
     kernel: str
     rows: list[Row]
     cases: list[Case] = field(default_factory=list)
     skipped: dict[str, int] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
     @property
@@ -293,7 +295,7 @@ class _Validator:
             self._unsupported(result.rows[first], source.unsupported)
             return
         if not source.defined:
-            result.skip(_why_undefined(source))
+            self._undefined(first, case, source)
             return
         result.cases.append(case)
         result.rows[first].cases += 1
@@ -318,6 +320,56 @@ class _Validator:
                 if not outcome.defined:
                     return
             base, at = outcome, row.index
+
+    def _undefined(self, first: int, case: Case, source: Outcome) -> None:
+        """The source is undefined on `case`. Where all that is wrong is a promise to the compiler
+        that the user's launch does not keep, and every stage does the same all the same, the case
+        counts, with a note."""
+        if not case.user or not source.faults:
+            self.result.skip(_why_undefined(source))
+            return
+        why = self._where(first, case, source.faults[0])
+        promises = all("promise" in fault.witness for fault in source.faults)
+        rows = self._agreeing(first, case) if promises else None
+        if rows is None:
+            self.result.skip(f"the source is undefined there: {why}")
+            return
+        self.result.cases.append(case)
+        self.result.notes.append(f"{why}; the stages were compared as if it were not there")
+        for row in rows:
+            row.cases += 1
+
+    def _where(self, first: int, case: Case, fault: Fault) -> str:
+        """A fault of the source with its place in the user's file, as far as that is known."""
+        module = self.stages[first].module_with_locations()
+        again = run_case(case, module, find_function(module, self.name)).faults
+        found = again[0] if again else fault
+        places = [place for place in found.locations if place.file]
+        return found.message + (f" ({places[0]})" if places and again else "")
+
+    def _agreeing(self, first: int, case: Case) -> list[Row] | None:
+        """The stages that were run without looking at promises, if none of them differs."""
+        policy = POLICY.without("hints")
+        base = run_case(case, *self.prepared[first], policy=policy)
+        if not base.defined:
+            return None
+        rows = [self.result.rows[first]]
+        for row in self.result.rows[first + 1 :]:
+            if row.status in (SAME, UNSUPPORTED):
+                continue
+            if row.like < first:
+                if not self._prepare(row):
+                    continue
+                trips = max(10 * base.trips, MAX_TRIPS)
+                outcome = run_case(case, *self.prepared[row.index], trips=trips, policy=policy)
+                if outcome.unsupported is not None:
+                    self._unsupported(row, outcome.unsupported)
+                    continue
+                if any(d.is_fault for d in compare(case, base, outcome)):
+                    return None
+                base = outcome
+            rows.append(row)
+        return rows
 
     def _source(self, first: int, case: Case) -> tuple[Case, Outcome]:
         """The outcome of a stage that others are compared with, and the case cut to it."""

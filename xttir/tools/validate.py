@@ -215,6 +215,7 @@ class Validator:
     def _gaps(self, subject: Subject) -> None:
         """What was not compared."""
         found: Validation = subject.validation
+        self.report.notes += [f"{subject.title}: {note}" for note in found.notes]
         for row in found.unsupported:
             error = row.unsupported
             where = f"after {row.stage.name}" if row.stage.name else "the source"
