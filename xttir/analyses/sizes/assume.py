@@ -93,7 +93,8 @@ def from_words(module: ModuleOp, function: tt.FuncOp, words: str) -> Contract:
 
 
 def add_words(contract: Contract, words: str) -> None:
-    """Add what `words` say to the contract of a launch, where it has the names they use.
+    """Add what `words` say to the contract of a launch, where it has the names they use, and to its
+    other readings.
 
     Raises InputError for words that cannot be read.
     """
@@ -110,6 +111,8 @@ def add_words(contract: Contract, words: str) -> None:
                     contract.guessed -= set(contract.tensors[name].length.atoms())  # pyright: ignore
             reader.state(text, tree)
             contract.text.append(text)
+    for other in contract.others:
+        add_words(other, words)
 
 
 _FUNCTIONS = ("cdiv", "min", "max", "len", "values", "grid")

@@ -9,17 +9,17 @@ launch (order, multiples) is kept as facts of a narrower level, and proofs name 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 
+from xttir.analyses.sizes import relations
 from xttir.analyses.sizes.evaluate import Descriptor
-from xttir.analyses.sizes.explain import Numbers, blocks_of_ids, counted_axes, lengths
+from xttir.analyses.sizes.explain import Numbers, blocks_of_ids, counted_axes, lengths, tiles_of
 from xttir.analyses.sizes.matching import (
     axes_used,
     distinct,
@@ -32,7 +32,8 @@ from xttir.analyses.sizes.matching import (
     tensor_of,
     view,
 )
-from xttir.analyses.sizes.solver import Fact
+from xttir.analyses.sizes.relations import FEW
+from xttir.analyses.sizes.solver import ACCIDENT, GENERAL, SHAPED, Fact
 from xttir.analyses.sizes.terms import (
     Cond,
     Opaque,
@@ -52,21 +53,8 @@ from xttir.dialects import tt
 from xttir.interp.launch import Argument, DescriptorArg, Launch, ScalarArg, TensorArg
 from xttir.interp.types import numpy_dtype
 
-GENERAL, SHAPED, ACCIDENT = 0, 1, 2
-"""Levels of facts: of every launch that the contract describes; what explains a number of this
-launch, and multiples of blocks; the order of sizes, and numbers that nothing explains."""
-
-FEW = 4
-"""Sizes up to which one that nothing explains may be a constant of the kernel."""
-
-MOST_RATIO = 16
-"""Ratio of two sizes that is taken to be more than an accident."""
-
 FEW_PROGRAMS = 4096
 """Programs along an axis whose number nothing explains, where offsets would wrap for more."""
-
-COUNTS = re.compile(r"n(?!um_warps|um_stages|um_ctas)", re.IGNORECASE)
-"""Names of constants that may count blocks: NT, NUM_BLOCKS."""
 
 INT32_MAX = (1 << 31) - 1
 
@@ -167,6 +155,8 @@ class _FromLaunch:
         """Arguments that the kernel looks at."""
         self.literals: set[int] = set()
         """Numbers in the kernel."""
+        self.tiles: set[int] = set()
+        """Constants that the kernel goes over something by."""
         self.numbered: list[tuple[str, int, Term | None]] = []
         """Sizes that no argument gives: name, value, and the symbol that stands for it."""
 
@@ -176,6 +166,7 @@ class _FromLaunch:
         names = c.names = made_unique([a.name for a in self.launch.arguments])
         arguments = list(zip(names, self.launch.arguments, parameters, strict=True))
         self.literals = integer_constants(self.function)
+        self.tiles = tiles_of(self.function)
         for name, argument, parameter in arguments:
             if parameter.uses:
                 self.used.add(name)
@@ -196,13 +187,15 @@ class _FromLaunch:
             elif name not in c.scalars:
                 free = self._free(name)
                 c.guessed |= {a for a in free.atoms() if isinstance(a, Symbol)}
-                self.numbered.append((name, self.numbers[name][0], free))
+                if self.numbers[name][0] > 1:
+                    self.numbered.append((name, self.numbers[name][0], free))
         self.sizes += [(n, t, self.numbers[n][0]) for n, t in c.scalars.items()]
         self._grid()
         for n, (name, argument, parameter) in enumerate(arguments):
             c.parameters.append(self._parameter(n, name, argument, parameter.type, c.bases))
-        self._explain()
-        self._relations()
+        numbers = Numbers(distinct(self.sizes), list(self._constants()))
+        relations.explain(c, numbers, self.numbered, self.literals, self.tiles)
+        relations.relate(c, numbers, self.numbered, self.tiles)
         for name, tensor in owners:
             self._data(name, tensor)
         c.text.append("sizes and integer arguments that are positive in the launch are so always")
@@ -251,6 +244,12 @@ class _FromLaunch:
         """The size of a tensor: the argument that equals it, else a constant, else a symbol."""
         c = self.contract
         if value <= 1:
+            if value == 1 and self._one_block():
+                # One block of something here, and any number in other launches.
+                symbol = self._symbol(name, value, INT32_MAX)
+                c.agree.append(equal(term_of(symbol), value))
+                self.numbered.append((name, value, term_of(symbol)))
+                return term_of(symbol)
             return self._fixed(name, value, "")
         same = [n for n, (v, _) in self.numbers.items() if v == value and not self._is_stride(n)]
         if same:
@@ -279,6 +278,14 @@ class _FromLaunch:
         self.sizes.append((name, term_of(symbol), value))
         self.numbered.append((name, value, term_of(symbol)))
         return term_of(symbol)
+
+    def _one_block(self) -> bool:
+        """Whether an argument is a size that one of the kernel's blocks holds."""
+        return any(
+            1 < value <= max(self.tiles, default=0)
+            for name, (value, _) in self.numbers.items()
+            if name in self.used and not self._is_stride(name)
+        )
 
     def _is_stride(self, name: str) -> bool:
         """Whether an argument is called as a stride is: `stride_am`, `sa` of `a`, or `sam` next to
@@ -401,7 +408,7 @@ class _FromLaunch:
         for axis, value in enumerate(self.launch.grid):
             name = f"grid[{axis}]"
             limit = INT32_MAX if axis == 0 else 65535
-            counts = blocks.get(axis, set())
+            counts = blocks.get(axis, set()) & {v for _, v in self._constants()}
             readings = self._readings(value, counts)
             fixed = self._made_of(value, value == 1 and bool(readings))
             # An id that counts no blocks rather goes over sizes that are fixed.
@@ -507,74 +514,6 @@ class _FromLaunch:
         if isinstance(divisor, IntegerAttr) and divisor.value.data > 1:
             d = divisor.value.data
             self.contract.fact(f"{name} % {d} == 0", equal(modulo(term, as_term(d)), 0), SHAPED)
-
-    def _explain(self) -> None:
-        """What else may be behind numbers that no argument gives: facts of this launch for sizes
-        that are free, and for all of them what a launch that refutes has to keep to."""
-        c = self.contract
-        numbers = Numbers(distinct(self.sizes), list(self._constants()))
-        small = [(str(n), n) for n in sorted(self.literals) if 1 < n <= MOST_RATIO]
-        more = Numbers(numbers.sizes, numbers.constants + small)
-        for name, value, own in self.numbered:
-            if value <= 1:
-                # A number of blocks that is one here.
-                for _, term, v in numbers.sizes:
-                    blocks = [k for _, k in numbers.constants if k > 1 and k >= v]
-                    if v > 1 and blocks:
-                        c.agree.append(at_most(term, min(blocks)))
-                continue
-            found = more.of_size(value, own)
-            if own is None:
-                c.agree += [equal(term, value) for _, term in found]
-                continue
-            level = SHAPED if value > FEW else ACCIDENT
-            for text, term in found:
-                c.fact(f"{name} == {text}", equal(own, term), level)
-            if found and value > FEW:
-                c.guessed -= {a for a in own.atoms() if isinstance(a, Symbol)}
-        for k, v in numbers.constants:
-            if not COUNTS.match(k):
-                continue
-            # A constant that the host has computed of an argument.
-            found = [(n, t) for n, t, q, _ in numbers.quotients() if q == v and k not in n]
-            for text, term in found[:2] if v > 1 else ():
-                c.fact(f"{text} == {v} ({k})", equal(term, v), SHAPED)
-                c.agree.append(equal(term, v))
-        for name, tensor in c.tensors.items():
-            value = length_of(tensor.argument.shape, tensor.argument.strides)  # pyright: ignore
-            same = [k for k, v in numbers.constants if v == value > FEW]
-            if same and len(tensor.shape) > 1:
-                c.fact(f"len({name}) == {value} ({same[0]})", equal(tensor.length, value), SHAPED)
-
-    def _relations(self) -> None:
-        """Order, ratios and multiples among sizes and constants, as the launch has them."""
-        c = self.contract
-        sizes = list({t: (n, t, v) for n, t, v in reversed(distinct(self.sizes))}.values())
-        for name, term, value in sizes:
-            constants = sorted({v: k for k, v in self._constants() if v > 1}.items())
-            for v, k in constants:
-                if value % v == 0:
-                    c.fact(f"{name} % {v} == 0 ({k})", equal(modulo(term, as_term(v)), 0), SHAPED)
-            # A block that holds a whole row is its size rounded up.
-            for v, k in [e for e in constants if value <= e[0] < 2 * value][:1]:
-                if v == value:
-                    c.fact(f"{name} == {v} ({k})", equal(term, v), SHAPED)
-                else:
-                    c.fact(f"{name} <= {v} ({k})", at_most(term, v), SHAPED)
-            for v, k in [e for e in constants if e[0] < value][-1:]:
-                c.fact(f"{name} >= {v} ({k})", at_most(v, term), SHAPED)
-        sizes = sorted(sizes, key=lambda e: e[2])
-        for (n, t, v), (m, u, w) in pairwise(sizes):
-            if v == w:
-                c.fact(f"{n} == {m}", equal(t, u), ACCIDENT)
-            else:
-                c.fact(f"{n} < {m}", less(t, u), ACCIDENT)
-        free = {own for _, _, own in self.numbered if own is not None}
-        for (n, t, v), (m, u, w) in combinations(sizes[:24], 2):
-            if FEW < v < w and w % v == 0 and w // v <= MOST_RATIO:
-                ratio = w // v
-                level = SHAPED if t in free or u in free else ACCIDENT
-                c.fact(f"{m} == {ratio} * {n}", equal(u, t * ratio), level)
 
     def _data(self, name: str, tensor: TensorArg) -> None:
         """Bounds of integer data, as the launch has them."""

@@ -59,6 +59,7 @@ class Numbers:
         """
         units = [(n, t, v, 0) for n, t, v in self.sizes]
         units += [(k, as_term(b), b, -3) for k, b in self.constants if b > 1]
+        units += [(n, as_term(v), v, -2) for n, v in self._shares() if v > 1]
         quotients = self.quotients()
         factors = [e for e in units + quotients if e[2] > 1 and value % e[2] == 0]
         over_lengths = self.quotients(flat)
@@ -84,14 +85,18 @@ class Numbers:
             readings.setdefault(term, (name, term))
         return list(readings.values())
 
+    def _shares(self) -> Iterator[tuple[str, int]]:
+        """Constants over constants, rounded up."""
+        for n, v in self.constants:
+            yield from ((f"cdiv({n}, {k})", -(-v // b)) for k, b in self.constants if 1 < b < v)
+
     def of_constants(self, value: int, dimensions: list[tuple[str, int]]) -> str:
         """How a number is made of constants and of `dimensions` that are none; "" if it is not."""
         named = dict.fromkeys([*dimensions, *self.constants])
         units = {n: v for n, v in named if v > 1}
         for n, v in dimensions:
             units |= {f"cdiv({n}, {k})": -(-v // b) for k, b in self.constants if 1 < b < v}
-        for n, v in self.constants:
-            units |= {f"cdiv({n}, {k})": -(-v // b) for k, b in self.constants if 1 < b < v}
+        units |= dict(self._shares())
         factors = [(n, v) for n, v in units.items() if value % v == 0][:40]
         # The sizes of one tensor, before those of several.
         found = [
@@ -153,6 +158,18 @@ def blocks_of_ids(function: tt.FuncOp) -> dict[int, set[int]]:
         if isinstance(op, tt.GetProgramIdOp):
             out.setdefault(op.axis.value.data, set()).update(_factors(op.results[0]))
     return out
+
+
+def tiles_of(function: tt.FuncOp) -> set[int]:
+    """Constants that a kernel goes over something by: what it multiplies program ids and iterations
+    with, and the steps of its loops."""
+    out = set[int]().union(*blocks_of_ids(function).values())
+    for op in function.walk():
+        if op.name == "scf.for":
+            out.update(_factors(op.regions[0].blocks[0].args[0]))
+            step = _constant(op.operands[2])
+            out |= {step} if step is not None else set()
+    return {n for n in out if n > 1}
 
 
 def _factors(value: SSAValue) -> Iterator[int]:

@@ -67,6 +67,11 @@ ROUNDS = 60
 """How often products are made more precise before a question is given up."""
 
 
+GENERAL, SHAPED, ACCIDENT = 0, 1, 2
+"""Levels of facts: of every launch that the contract describes; what explains a number of one
+launch, and multiples of blocks; the order of sizes, and numbers that nothing explains."""
+
+
 @dataclass(frozen=True, eq=False)
 class Fact:
     """Something that is known of the arguments. `level`: how far it narrows what is claimed."""
