@@ -16,7 +16,8 @@ from xttir.dialects import tt
 from xttir.dialects.locations import location_of
 from xttir.interp.launch import Launch
 
-SCOPE = "any grid, sizes and strides that the contract allows, whatever the data"
+ASKING = 0.8
+"""The part of the time for proofs; the rest is for running what was refuted."""
 
 
 @dataclass(eq=False)
@@ -97,7 +98,8 @@ def _look(contract: Contract, launch: Launch, budget: Budget, result: EverySize)
     evaluator = Evaluator(launch.module, contract.grid)
     evaluator.kernel(function_of(launch), contract.parameters)
     accesses = evaluator.accesses
-    found = ask(contract, accesses, evaluator.pids, evaluator.loads, budget)
+    asking = Budget(ASKING * budget.left())
+    found = ask(contract, accesses, evaluator.pids, evaluator.loads, asking)
     result.asked = found.asked
     used = [f.text for f in found.used if f.level == GENERAL]
     result.contract = list(dict.fromkeys([*contract.text, *used]))
