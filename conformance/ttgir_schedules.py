@@ -53,7 +53,7 @@ REAL = (
     ),
     # A store to global memory that nobody waits for.
     (
-        "(tma_multicast_copy|two_cta_tcgen05|tma_tcgen05)_kernel",
+        "(tma_multicast_copy|two_cta_tcgen05|tma_tcgen05|matmul_multicta)_kernel",
         r"lifetime: ttng\.async_tma_copy_local_to_global .* may outlive the block",
     ),
     # Scales are copied to tensor memory even where the product is predicated off, and its commit.
