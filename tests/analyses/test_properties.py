@@ -132,6 +132,27 @@ def test_a_wait_that_stands_after_the_phase_it_names():
     assert verify_trace(k.trace()).verdict is Verdict.VERIFIED
 
 
+def test_phases_after_a_trapped_trace():
+    """The second update of thread 1 has another phase in each of two schedules, and none in the
+    traced one, which ends before it: every finding replays by itself."""
+    k = Kernel(threads=2)
+    first, second = k.agent(0), k.agent(1)
+    b = k.barrier("b")
+    first.init(b, 1)
+    first.sync()
+    second.sync()
+    first.arrive(b)
+    first.arrive(b, expect=16)
+    second.arrive(b)
+    second.arrive(b)
+    trace = k.trace()
+    for reduce in (True, False):
+        found = explore(trace, reduce=reduce)
+        assert found.findings
+        assert all(confirms(found, finding) for finding in found.findings)
+    assert verify_trace(trace).verdict is Verdict.FAULT
+
+
 def test_verdicts():
     _verified(settings(FAST, max_examples=200), 5000)
 
