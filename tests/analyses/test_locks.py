@@ -154,3 +154,34 @@ def test_modifiers_of_a_ticket_may_stand_in_any_order() -> None:
     )
     assert kinds(report(body.replace("LAST", "3"), 4)) == FINE
     assert kinds(report(body.replace("LAST", "2"), 4)) == RACES
+
+
+PASSED_ON = (
+    ".shared .align 4 .b8 told[4]; setp.eq.u32 %p1, %r0, 0; mov.u32 %r1, told;"
+    + address("%rd1", "%r0")
+    + "again: bar.sync 0; mov.u32 %r5, 0; @%p1 atom.global.ACQUIRE.gpu.cas.b32 %r5, [%a1], 0, 1;"
+    "@%p1 st.shared.b32 [%r1], %r5; bar.sync 0; ld.shared.b32 %r6, [told];"
+    "setp.eq.u32 %p2, %r6, 1; @%p2 bra again; ld.global.u32 %r7, [%rd1]; add.u32 %r7, %r7, 1;"
+    "st.global.u32 [%rd1], %r7; SYNC @%p1 atom.global.RELEASE.gpu.exch.b32 %r8, [%a1], 0; ret;"
+)
+"""One thread takes the lock and tells its block by shared memory, as Triton's atomics do."""
+
+
+@pytest.mark.parametrize(
+    ("acquire", "release", "sync", "right"),
+    [
+        ("acq_rel", "acq_rel", "bar.sync 0;", True),
+        ("acquire", "release", "bar.sync 0;", True),
+        ("relaxed", "acq_rel", "bar.sync 0;", False),
+        ("acq_rel", "relaxed", "bar.sync 0;", False),
+        ("acq_rel", "acq_rel", "", False),
+    ],
+)
+def test_a_lock_that_one_thread_takes_for_its_block(
+    acquire: str, release: str, sync: str, right: bool
+) -> None:
+    body = PASSED_ON.replace("ACQUIRE", acquire).replace("RELEASE", release).replace("SYNC", sync)
+    tensors = {"data": np.zeros(64, np.uint32), "lock": np.zeros(1, np.uint32)}
+    kernel = Kernel(body, tensors, threads=64, blocks=3, unknown=("data",))
+    found = verify_launch(kernel.module, kernel.launch)[1]
+    assert (found.verdict is Verdict.VERIFIED) is right, (found.faults, found.unknown)

@@ -101,6 +101,27 @@ def test_one_of_two_flags_is_not_both() -> None:
     assert report(body + "st.global.u32 [%a2], 1; ret;", 3).verdict is Verdict.VERIFIED
 
 
+@pytest.mark.parametrize(("release", "right"), [("release", True), ("relaxed", False)])
+def test_a_flag_in_shared_memory_whose_address_each_round_computes(release: str, right: bool):
+    body = (
+        ".shared .align 4 .b8 box[4]; .shared .align 4 .b8 flag[4];"
+        "mov.u32 %r1, flag; setp.eq.u32 %p1, %r0, 0; @%p1 st.shared.u32 [%r1], 0; bar.sync 0;"
+        "setp.gt.u32 %p2, %r0, 31; @%p2 bra again; @!%p1 bra end; st.shared.u32 [box], 7;"
+        f"st.{release}.cta.shared.u32 [%r1], 1; bra end;"
+        "again: cvt.u64.u32 %rd1, %r1; cvta.shared.u64 %rd2, %rd1; ld.acquire.cta.u32 %r5, [%rd2];"
+        "setp.eq.u32 %p4, %r5, 0; @%p4 bra again; ld.shared.u32 %r6, [box];"
+        + address("%rd3", "%r0", base="%a2")
+        + "st.global.u32 [%rd3], %r6; end: ret;"
+    )
+    kernel = Kernel(
+        body,
+        {"data": np.zeros(1, np.uint32), "flag": np.zeros(1, np.uint32), "out": ("u32", 64)},
+        threads=64,
+    )
+    found = verify_trace(kernel.trace())
+    assert found.verdict is Verdict.VERIFIED if right else races(found), found.faults
+
+
 BARRIER = """
     bar.sync 0;
     @%p1 bra passed{n};

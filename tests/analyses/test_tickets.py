@@ -32,3 +32,25 @@ def test_a_counter_that_a_plain_store_sets(op: str, value: int, last: int, order
     body = BODY.replace("OP", op).replace("VALUE", str(value)).replace("LAST", str(last))
     kernel = Kernel(body.replace("ORDER", order), {"out": ("u32", 1)}, threads=64)
     assert (verify_trace(kernel.trace()).verdict is Verdict.VERIFIED) is right
+
+
+AGAIN = (
+    "bar.sync 0; atom.relaxed.cta.shared.add.u32 %r5, [%r4], 1; FIRST setp.ne.u32 %p1, %r0, 0;"
+    "@%p1 bra set; STORE [%r4], 64; set: SECOND"
+)
+
+
+@pytest.mark.parametrize("store", ["st.shared.u32", "st.relaxed.cta.shared.u32"])
+@pytest.mark.parametrize(
+    ("first", "second", "right"),
+    [("bar.sync 0;", "bar.sync 0;", True), ("", "bar.sync 0;", False), ("bar.sync 0;", "", False)],
+    ids=["in order", "not after the first round", "not before the second"],
+)
+def test_a_counter_that_is_set_back_between_two_rounds(
+    store: str, first: str, second: str, right: bool
+):
+    again = AGAIN.replace("FIRST", first).replace("SECOND", second).replace("STORE", store)
+    body = BODY.replace("ready: bar.sync 0;", "ready: " + again)
+    body = body.replace("OP", "add").replace("VALUE", "-1").replace("LAST", "1")
+    kernel = Kernel(body.replace("ORDER", "acq_rel"), {"out": ("u32", 1)}, threads=64)
+    assert (verify_trace(kernel.trace()).verdict is Verdict.VERIFIED) is right

@@ -136,6 +136,22 @@ def test_bit_fields(a: int, b: int, start: int, length: int):
     assert word("bmsk.clamp.b32 $0, $1, $2;", start, length) == ones
 
 
+@given(words, st.integers(0, 31), st.integers(-6, 6))
+def test_nth_set_bit(mask: int, base: int, offset: int):
+    # The ISA's own loop.
+    found, count, place = M32, abs(offset) - 1, base
+    if offset == 0:
+        found = base if mask >> base & 1 else M32
+    while offset and 0 <= place < 32:
+        if mask >> place & 1:
+            if count == 0:
+                found = place
+                break
+            count -= 1
+        place += 1 if offset > 0 else -1
+    assert word("fns.b32 $0, $1, $2, $3;", mask, base, offset & M32) == found
+
+
 @given(words, words, words)
 def test_prmt(a: int, b: int, selector: int):
     data = a.to_bytes(4, "little") + b.to_bytes(4, "little")

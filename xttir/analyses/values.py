@@ -57,7 +57,13 @@ class ValueEdges:
     began: dict[Spot, tuple[int, int]] = field(default_factory=dict)
     """Rep and epoch of such stores."""
     loose: set[Spot] = field(default_factory=set)
-    """Those of them that are not before all other writes."""
+    """Those of them that are not before all other writes; of `resets`, those out of order."""
+    resets: dict[Spot, list[Spot]] = field(default_factory=dict)
+    """Stores that set a counter back, with the writes before them."""
+    reset_by: dict[Spot, Spot] = field(default_factory=dict)
+    """For each write from such a store on: the store."""
+    watched: set[Spot] = field(default_factory=set)
+    """Writes that others must come after: stores that set back, and what is before them."""
     indices: dict[Spot, tuple[int, int]] = field(default_factory=dict)
     """For each write to a watched place: the number of the place, and its own there, from 1."""
     places: int = 0
@@ -152,7 +158,6 @@ class ValueEdges:
         if start and others[0].text != WEAK:
             self.starts |= {w.spot: others[0].spot for w in others}
             self.writers |= {w.spot[0] for w in others}
-        atomics = all(w.atomic for w in others[start:])
         complete = bool(others) and others[-1].spot == last.spot
         before = all(w.spot < own for w in others)
         sure: bool | None = False
@@ -164,13 +169,26 @@ class ValueEdges:
             self.tickets.add(at)
         elif event.spins:
             sure = len(others) - start == 1 and complete
-        elif event.footprints[0].mode is Mode.RMW and complete and atomics and before:
+        elif event.footprints[0].mode is Mode.RMW and complete and before:
+            resets = [i + 1 for i, w in enumerate(others) if not w.atomic]
+            start = resets[-1] if resets else 0
             sure = all(COUNTS.match(w.text) for w in others[start:])
+            if sure and start > 1:
+                self._reset(others, start - 1)
             if sure:
                 self.tickets.add(at)
         self.edges[own] = (last.spot, sure)
         self.writers.add(last.spot[0])
         self.doubtful |= sure is False
+
+    def _reset(self, writes: list[Write], at: int) -> None:
+        """A store in the middle sets a counter back, if it comes after all writes before it and
+        before all after it: to be seen in the pass."""
+        reset = writes[at].spot
+        self.resets[reset] = [w.spot for w in writes[:at]]
+        self.reset_by |= {w.spot: reset for w in writes[at:]}
+        self.watched |= {w.spot for w in writes[: at + 1]}
+        self.writers |= {w.spot[0] for w in writes}
 
     # During the pass --------------------------------------------------------------------------
 
@@ -219,7 +237,10 @@ class ValueEdges:
             return
         clocks, levels = order.clocks, order.clocks.levels
         start = self.starts.get(writer)
-        if sure and start is not None and start != writer:
+        reset = self.reset_by.get(writer)
+        if sure and reset is not None:
+            sure = reset not in self.loose
+        elif sure and start is not None and start != writer:
             sure = start not in self.loose and self._after_start(order, rep, start)
         messages, scope = self.sent[writer]
         distance = order.distance(lane, writer[1])
@@ -275,6 +296,7 @@ class ValueEdges:
                 self.began[start] = (rep, int(clocks.epoch[rep]))
             elif start is not None and not self._after_start(order, rep, start):
                 self.loose.add(start)
+            self._set_back(order, (view.index, lane), rep)
             pick = np.array([rep])
             if event.sem in RELEASES:
                 messages = [clocks.full(pick)] * 3
@@ -287,6 +309,18 @@ class ValueEdges:
                     messages = [np.maximum(m, e) for m, e in zip(messages, earlier[0], strict=True)]
             self.sent[view.index, lane] = (messages, _scope(event))
         clocks.bump(cast.reps, order.at)
+
+    def _set_back(self, order: State, spot: Spot, rep: int) -> None:
+        """Look whether a write that sets a counter back is in order with the others."""
+        if spot in self.watched:
+            self.began[spot] = (rep, int(order.clocks.epoch[rep]))
+        reset = self.reset_by.get(spot)
+        if reset is None:
+            return
+        others = self.resets[reset] if reset == spot else [reset]
+        began = self.began
+        if not all(other in began and self._after_start(order, rep, other) for other in others):
+            self.loose.add(reset)
 
 
 def _is_lock(line: Line, events: dict[int, ev.Access]) -> bool:

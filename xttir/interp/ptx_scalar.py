@@ -587,6 +587,11 @@ def _bfind(form: Form, a: np.ndarray) -> np.ndarray:
     return np.where(a == 0, found, top - found)
 
 
+@instruction("fns", sources=lambda form: ("b32", "b32", "s32"))
+def _fns(form: Form, mask: np.ndarray, base: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    return bits.find_nth_set(mask, base, offset)
+
+
 @instruction("bfe", sources=_amount_last)
 def _bfe(form: Form, a: np.ndarray, start: np.ndarray, length: np.ndarray) -> np.ndarray:
     raw = a.view(f"u{a.dtype.itemsize}")

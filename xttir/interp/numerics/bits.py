@@ -37,6 +37,22 @@ def highest_set(a: np.ndarray) -> np.ndarray:
     return (8 * a.dtype.itemsize - 1 - zeros).astype(np.int32).view(np.uint32)
 
 
+def find_nth_set(mask: np.ndarray, base: np.ndarray, offset: np.ndarray) -> np.ndarray:
+    """uint32: the place of the |offset|-th set bit of `mask`, from bit `base` upwards (offset > 0)
+    or downwards (offset < 0); offset 0 asks for `base` itself; all ones if there is none (PTX's
+    fns.b32; masks and bases are uint32, offsets int32)."""
+    mask, base, offset = np.broadcast_arrays(mask, base, offset)
+    places = np.arange(32, dtype=np.int64)
+    start, count = base.astype(np.int64)[..., None], offset.astype(np.int64)[..., None]
+    is_set = (mask[..., None] >> places.astype(np.uint32)) & np.uint32(1) != 0
+    above, below = is_set & (places >= start), is_set & (places <= start)
+    rank_up = np.cumsum(above, axis=-1)
+    rank_down = np.cumsum(below[..., ::-1], axis=-1)[..., ::-1]
+    hit = np.where(count > 0, above & (rank_up == count), below & (rank_down == -count))
+    hit = np.where(count == 0, is_set & (places == start), hit)
+    return np.where(hit.any(-1), hit.argmax(-1), -1).astype(np.int32).view(np.uint32)
+
+
 def permute_bytes(a: np.ndarray, b: np.ndarray, selector: np.ndarray) -> np.ndarray:
     """PTX's prmt.b32: byte i of the result is byte (selector nibble i) of b:a, a the low half.
 

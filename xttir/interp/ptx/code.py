@@ -37,6 +37,9 @@ class Do:
     but read again."""
     spin: Spin | None = None
     """Of a read that a loop waits by, where it is understood what ends the loop."""
+    hands_on: bool = False
+    """Of a store and of loads of shared memory in such a loop: by them one thread tells its block
+    what it has read."""
 
 
 @dataclass(slots=True, eq=False)

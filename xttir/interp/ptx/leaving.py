@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from xttir.interp.ptx.executor import Executor
     from xttir.interp.ptx.group import Group
 
+HANDED = GROUP - 1
+"""A slot of its own: what the lane has told its block in this round."""
 STAYS, LEAVES, ELSEWHERE = 0, 1, 2
 MAX_BLOCKS = 256
 """Blocks from an atomic to the end of the loop."""
@@ -182,6 +184,11 @@ class _Walk:
                 what = "read"
             elif item is self.leaving.start:
                 return "elsewhere"
+            elif item.hands_on and item.ins.name == "st":
+                env[HANDED] = _handed(item.ins, env)
+            elif item.hands_on:
+                for reg in registers(item.ins.dst):
+                    env[reg.slot] = env.get(HANDED, UNKNOWN)
             else:
                 for reg in registers(item.ins.dst):
                     env[reg.slot] = UNKNOWN
@@ -269,6 +276,17 @@ def _put(env: Registers, ins: Ins, values: np.ndarray) -> None:
     type_ = ins.modifiers[-1]
     raw = values.astype(f"u{int(type_.lstrip('busf')) // 8}")
     env[reg.slot] = fit(raw, container(reg.type), type_.startswith("s"))
+
+
+def _handed(ins: Ins, env: Registers) -> Any:
+    """What a lane stores for its block; UNKNOWN where it may be another one that does."""
+    source = ins.src[1]
+    assert isinstance(source, Reg)
+    if ins.guard is not None:
+        flag = env[ins.guard.slot]
+        if flag.__class__ is not np.ndarray or (flag == ins.guard.negated).any():
+            return UNKNOWN
+    return env[source.slot]
 
 
 def _part(env: Registers, rows: np.ndarray, part: np.ndarray) -> Registers:

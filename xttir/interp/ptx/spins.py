@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from xttir.interp.ptx import cfg
 from xttir.interp.ptx.code import Block, Do, Run, slots_of, used
-from xttir.interp.ptx.instruction import Ins, Reg, Special, Symbol, registers
+from xttir.interp.ptx.instruction import Ins, Reg, Special, Symbol
 
 if TYPE_CHECKING:
     from xttir.interp.ptx.plan import Plan
@@ -27,7 +27,9 @@ _HARMLESS = frozenset(
 )  # fmt: skip
 """What a loop that waits may do besides: it tells others nothing."""
 _CLOCKS = ("clock", "globaltimer")
-_PLAIN = frozenset(("ld", "ldu", "cvta", "mapa", "isspacep", "getctarank"))
+_ADDRESSES = frozenset(("cvta", "mapa", "isspacep", "getctarank"))
+"""What only computes with addresses."""
+_PLAIN = _ADDRESSES | {"ld", "ldu"}
 """Beside scalar instructions, what gives the same values in every schedule of a program without
 races."""
 
@@ -51,7 +53,7 @@ def classify(plan: Plan) -> None:
 
 
 def _loop(plan: Plan, head: int, blocks: list[int], origins: _Origins) -> None:
-    found = _round(plan, blocks)
+    found = _round(plan, blocks, origins)
     if found is None or not found.reads or found.loads - found.stores:
         return
     reads, stores, written = found.reads, found.stores, found.written
@@ -65,7 +67,7 @@ def _loop(plan: Plan, head: int, blocks: list[int], origins: _Origins) -> None:
     block.spin_instructions = frozenset(found.instructions)
     for do in reads:
         do.wait = "spin"
-    if len(reads) == 1 and not stores:
+    if len(reads) == 1 and (not stores or _handed_on(found.passing)):
         deciding = _deciding(plan, blocks) & ~written
         origin = origins.of(deciding)
         spin = None
@@ -81,34 +83,46 @@ def _loop(plan: Plan, head: int, blocks: list[int], origins: _Origins) -> None:
 @dataclass(slots=True)
 class _Round:
     """What a round of a loop does. `written`: registers, bits; `stores`, `loads`: places in shared
-    memory."""
+    memory, and `passing` the instructions."""
 
     reads: list[Do] = field(default_factory=list)
     stores: set[Any] = field(default_factory=set)
     loads: set[Any] = field(default_factory=set)
+    passing: list[Do] = field(default_factory=list)
     written: int = 0
     instructions: set[int] = field(default_factory=set)
 
 
-def _round(plan: Plan, blocks: list[int]) -> _Round | None:
+def _round(plan: Plan, blocks: list[int], origins: _Origins) -> _Round | None:
     """None: others could notice it."""
     out = _Round()
-    addresses: dict[int, tuple[str, int]] = {}
     for item, ins in _instructions(plan, blocks):
         out.written |= slots_of(ins.dst)
-        if ins.name == "mov" and isinstance(ins.src[0], Symbol):
-            for reg in registers(ins.dst):
-                addresses[reg.slot] = (ins.src[0].name, ins.src[0].offset)
         if not isinstance(item, Do):
             continue
         out.instructions.add(ins.index)
         if _polls(ins):
             out.reads.append(item)
         elif ins.name in ("ld", "st") and _shared(ins):
-            (out.loads if ins.name == "ld" else out.stores).add(_place(ins.src[0], addresses))
-        elif ins.name not in _HARMLESS:
+            (out.loads if ins.name == "ld" else out.stores).add(_place(ins.src[0], origins))
+            out.passing.append(item)
+        elif ins.name not in _HARMLESS and ins.name not in _ADDRESSES:
             return None
     return out
+
+
+def _handed_on(passing: list[Do]) -> bool:
+    """Whether one store of a register hands something on, to loads of just that; marks them."""
+    values = [do.ins.src[1] if do.ins.name == "st" else do.ins.dst[0] for do in passing]
+    types = {v.type if isinstance(v, Reg) else "" for v in values}
+    widths = {int(do.ins.modifiers[-1].lstrip("busf")) for do in passing}
+    guarded = any(do.ins.guard is not None for do in passing if do.ins.name == "ld")
+    one = sum(do.ins.name == "st" for do in passing) == 1
+    if not one or guarded or len(types) > 1 or "" in types or len(widths) > 1:
+        return False
+    for do in passing:
+        do.hands_on = True
+    return True
 
 
 def _instructions(plan: Plan, blocks: Iterable[int]) -> Iterable[tuple[Run | Do, Ins]]:
@@ -122,7 +136,7 @@ def _deciding(plan: Plan, blocks: list[int]) -> int:
     """Registers on which anything depends that a round computes or decides, bits."""
     slots = 0
     for item, ins in _instructions(plan, blocks):
-        if isinstance(item, Run):
+        if isinstance(item, Run) or item.hands_on:
             slots |= used(ins)
     for number in blocks:
         guard = plan.blocks[number].ending.guard
@@ -199,14 +213,13 @@ def _traps(plan: Plan, block: Block) -> bool:
     return any(isinstance(item, Do) and item.ins.name == "trap" for item in block.code)
 
 
-def _place(operand: Any, addresses: dict[int, tuple[str, int]]) -> Any:
+def _place(operand: Any, origins: _Origins) -> Any:
     """An address that can be compared: a variable and an offset, or a register and an offset."""
     base = operand.base
+    if isinstance(base, Reg):
+        base = origins.symbol(base) or base
     if isinstance(base, Symbol):
         return base.name, base.offset + operand.offset
-    if isinstance(base, Reg) and base.slot in addresses:
-        name, offset = addresses[base.slot]
-        return name, offset + operand.offset
     return base, operand.offset
 
 
@@ -255,17 +268,30 @@ class _Origins:
 
     def __init__(self, plan: Plan):
         self.plan = plan
-        self.writers: dict[int, list[Ins]] | None = None
+        self._writers: dict[int, list[Ins]] | None = None
+
+    @property
+    def writers(self) -> dict[int, list[Ins]]:
+        """By slot: the instructions that write it."""
+        if self._writers is None:
+            self._writers = {}
+            for raw in self.plan.raw:
+                for ins in raw.instructions:
+                    for slot in cfg.members(slots_of(ins.dst)):
+                        self._writers.setdefault(slot, []).append(ins)
+        return self._writers
+
+    def symbol(self, reg: Reg) -> Symbol | None:
+        """The variable whose address a register is all along, if it is one's."""
+        found = self.writers.get(reg.slot, ())
+        only = found[0] if len(found) == 1 else None
+        if only is None or only.name != "mov" or not isinstance(only.src[0], Symbol):
+            return None
+        return only.src[0]
 
     def of(self, slots: int) -> int | None:
         """The one atomic or strong read that registers depend on: its index; -1: none. None: there
         are several, or something else that may differ between schedules."""
-        if self.writers is None:
-            self.writers = {}
-            for raw in self.plan.raw:
-                for ins in raw.instructions:
-                    for slot in cfg.members(slots_of(ins.dst)):
-                        self.writers.setdefault(slot, []).append(ins)
         found = -1
         seen = 0
         work = list(cfg.members(slots))
