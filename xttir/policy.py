@@ -44,7 +44,9 @@ class RunPolicy:
 
     `batch`: program instances per batch, 0 chooses by tile size. `max_steps`: iterations of one
     loop after which it is reported as not ending; `max_trips`: of all counted loops of a launch
-    together, 0 for no limit. `values_only` turns every check off.
+    together, 0 for no limit. `late_promises`: a false promise (`tl.multiple_of`) makes the value
+    undefined, which is a fault where it is used, rather than being a fault where it is made.
+    `values_only` turns every check off.
     """
 
     checks: frozenset[str] = frozenset(CHECKS)
@@ -56,6 +58,7 @@ class RunPolicy:
     batch: int = 0
     strict: bool = False
     agent_order: str = "fair"
+    late_promises: bool = False
 
     def on(self, check: str) -> bool:
         return check in self.checks

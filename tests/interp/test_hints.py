@@ -67,3 +67,15 @@ def test_pointers_count_bytes_and_elements(hint: str, off: int, holds: bool) -> 
     x = block[(-block.ctypes.data // 4) % 16 :][:40]  # starts at a multiple of 64 bytes
     result = run(POINTERS.format(hint=hint), (1,), {"x": x, "off": off})
     assert [f.kind for f in result.faults] == ([] if holds else [Kind.MISUSE])
+
+
+@pytest.mark.parametrize("used", [True, False])
+def test_a_false_promise_that_counts_where_it_is_used(used: bool) -> None:
+    """Late promises: a value that breaks one is undefined, and nothing need come of it."""
+    text = TEXT.format(hint="divisibility", number=16)
+    if not used:
+        text = text.replace("%p, %i :", "%p, %r :").replace("%q, %i :", "%q, %r :")
+    x = np.zeros(64, np.int32)
+    result = run(text, (1,), {"x": x, "off": 3}, late_promises=True)
+    found = [(f.kind, f.witness["promise"]) for f in result.faults]
+    assert set(found) == ({(Kind.MISUSE, "multiple_of")} if used else set())

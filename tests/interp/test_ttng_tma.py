@@ -255,3 +255,17 @@ def test_loads_that_round_to_tf32() -> None:
     # Ties to even; what is not finite stays.
     assert b[0, 8:11].tolist() == [1, 1 + 2.0**-9, np.inf]
     assert np.isnan(b[0, 11])
+
+
+def test_freed_twice_is_no_fault_and_used_after_that_is() -> None:
+    """Triton's pipeliner leaves a dealloc for every store that uses one memory."""
+    ty = "!ttg.memdesc<16x32xf32, #shared, #smem, mutable>"
+    free = f"    ttg.local_dealloc %m : {ty}\n"
+    use = f"    %v = ttg.local_load %m : {ty} -> tensor<16x32xf32, #blocked>\n"
+    head = HEAD.split("    %f = ")[0]
+    write = "    %z = arith.constant dense<0.0> : tensor<16x32xf32, #blocked>\n"
+    write += f"    ttg.local_store %z, %m : tensor<16x32xf32, #blocked> -> {ty}\n"
+    a = np.zeros((40, 36), np.float32)
+    arguments: dict[str, object] = {"a": descriptor("a", a), "b": descriptor("b", a)}
+    for body, expected in ((use + free + free, []), (free + use, ["lifetime"])):
+        assert kinds(run(head + write + body + FOOT, (1,), arguments)) == expected

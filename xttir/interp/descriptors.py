@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 from xdsl.ir import Operation
 
+from xttir.diagnostics import Kind
 from xttir.interp import affine
 from xttir.interp.affine import Box, Index, dense
 from xttir.interp.batch import merge, take
@@ -20,7 +21,7 @@ from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
 from xttir.interp.memory_ops import load
 from xttir.interp.numerics.products import tf32_nearest
-from xttir.interp.taint import Tainted
+from xttir.interp.taint import Tainted, plain, report
 from xttir.interp.tt import INT64, add_offset
 
 
@@ -115,6 +116,53 @@ def block_access(d: Descriptor, indices: Sequence[Any]) -> tuple[Pointer, Box | 
             mask = dense(mask) & dense(inside)
     assert mask is not None
     return pointer, mask
+
+
+def undefined_with(value: Any, indices: Sequence[Any]) -> Any:
+    """A block that was read at `indices`: where one of them is undefined, so is all of the block.
+    What is read lies inside of the tensor or is filled in all the same, so that is no fault yet."""
+    marked = [index for index in indices if type(index) is Tainted]
+    if not marked:
+        return value
+    bare = dense(value.value if type(value) is Tainted else value)
+    bad: np.ndarray = _rows_of(marked).reshape((-1,) + (1,) * (bare.ndim - 1))
+    if type(value) is Tainted:
+        bad = bad | value.bad
+    return Tainted(bare, bad, marked[0].origin) if bad.any() else value
+
+
+def _rows_of(marked: Sequence[Tainted]) -> np.ndarray:
+    """bool[1 or b]: for which programs one of the values has an undefined lane."""
+    rows = np.zeros(1, bool)
+    for value in marked:
+        rows = rows | value.bad.reshape(value.bad.shape[0], -1).any(axis=1)
+    return rows
+
+
+def observe_block(
+    m: Machine, op: Operation, d: Descriptor, indices: Sequence[Any], stored: Any
+) -> tuple[list[Any], Any]:
+    """The plain indices at which `op` stores a block, and the plain value (shaped as the block).
+    Undefined indices are reported unless the tensor has no elements at all, undefined elements
+    where they are inside of it."""
+    bare = [plain(index) for index in indices]
+    anything = np.ones(1, bool)
+    for extent in d.shape:
+        anything = anything & (dense(extent).reshape(-1) > 0)
+    rows = np.zeros(1, bool)
+    for index in indices:
+        if type(index) is Tainted and index.origin.kind is not Kind.INT_OVERFLOW:
+            lanes = (-1,) + (1,) * (index.bad.ndim - 1)
+            bad = index.bad & anything.reshape(lanes)
+            if bad.any():
+                report(m, op, index, bad, "coordinate")
+            rows = rows | _rows_of([index])
+    if type(stored) is Tainted and stored.origin.kind is not Kind.INT_OVERFLOW:
+        mask = dense(block_access(d, bare)[1])
+        bad = stored.bad & mask & ~rows.reshape((-1,) + (1,) * len(d.block))
+        if bad.any():
+            report(m, op, stored, bad, "stored value")
+    return bare, plain(stored)
 
 
 def _splat(value: Any, shape: tuple[int, ...]) -> Index:

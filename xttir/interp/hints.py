@@ -21,7 +21,7 @@ from xttir.dialects.tt import PointerType
 from xttir.interp.affine import Box, Index, dense
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
-from xttir.interp.taint import plain
+from xttir.interp.taint import Origin, Tainted, plain, taint_with
 from xttir.interp.tt import pointee_size
 from xttir.interp.types import element_type, shape_of
 
@@ -31,7 +31,8 @@ _NAMES = {
     "tt.constancy": "max_constancy",
 }
 
-Check = Callable[[Machine, Any], None]
+Check = Callable[[Machine, Any], Any]
+"""Gives the value to go on with."""
 
 
 def check_of(op: Operation) -> Check | None:
@@ -46,25 +47,30 @@ def check_of(op: Operation) -> Check | None:
     shape = shape_of(op.results[0].type)
     unit = _unit(op.results[0].type)
 
-    def check(m: Machine, value: Any) -> None:
+    def check(m: Machine, given: Any) -> Any:
         if not m.policy.on("hints"):
-            return
+            return given
         m.counts.add("hints")
-        value = plain(value)
+        value = plain(given)
         if type(value) is Box:
-            return
+            return given
         if type(value) is Pointer:
             array = value.addresses()
         else:
             array = value.dense() if type(value) is Index else dense(value)
         if array.dtype.kind != "i":
-            return
+            return given
         array = np.broadcast_to(array, (array.shape[0], *shape)).astype(np.int64)
         for name, numbers in promised.items():
             for axis, number in enumerate(numbers[: max(1, len(shape))]):
                 bad = _TESTS[name](array, axis + 1 if shape else 0, number, unit if shape else 0)
-                if bad.any():
+                if not bad.any():
+                    continue
+                if m.policy.late_promises:
+                    given = _undefined(m, op, name, number, array, bad, given)
+                else:
                     _report(m, op, name, number, array, bad)
+        return given
 
     return check
 
@@ -123,27 +129,58 @@ _TESTS = {
 }
 
 
-def _report(
-    m: Machine, op: Operation, name: str, number: int, array: np.ndarray, bad: np.ndarray
-) -> None:
+def _undefined(
+    m: Machine,
+    op: Operation,
+    name: str,
+    number: int,
+    array: np.ndarray,
+    bad: np.ndarray,
+    value: Any,
+) -> Tainted:
+    """`value`, undefined where the promise is false."""
+    message, notes, witness, pid, _ = _about(m, name, number, array, bad)
+    if type(value) is Tainted:
+        bad, value = bad | value.bad, value.value
+    origin = Origin(op, Kind.MISUSE, message, message, (), notes, _HINT, pid, witness)
+    return taint_with(m, value, bad, origin)
+
+
+_HINT = "the compiler may use wider accesses than the addresses allow: drop the hint"
+
+
+def _about(
+    m: Machine, name: str, number: int, array: np.ndarray, bad: np.ndarray
+) -> tuple[str, tuple[str, ...], dict[str, Any], int, int]:
+    """(message, notes, witness, first program, lanes concerned) of a false promise."""
     rows = np.argwhere(bad)
     pids = m.pids[rows[:, 0]] if bad.shape[0] > 1 else np.broadcast_to(m.pids[:1], len(rows))
     pid = int(pids.min())
     first = rows[pids == pid][0]
     lane = f", lane {tuple(first[1:].tolist())}" if first.size > 1 else ""
+    value = int(array[tuple(first)])
+    return (
+        f"tl.{name}(..., {number}) is false here",
+        (f"program {m.log.program(pid)}{lane}: the value is {value}",),
+        {"program": list(m.log.program(pid)), "value": value, "promise": name},
+        pid,
+        len(rows),
+    )
+
+
+def _report(
+    m: Machine, op: Operation, name: str, number: int, array: np.ndarray, bad: np.ndarray
+) -> None:
+    message, notes, witness, pid, count = _about(m, name, number, array, bad)
     m.log.report(
         op,
         Kind.MISUSE,
-        f"tl.{name}(..., {number}) is false here",
+        message,
         key=(name,),
         order=(pid,),
-        notes=(f"program {m.log.program(pid)}{lane}: the value is {int(array[tuple(first)])}",),
-        hint="the compiler may use wider accesses than the addresses allow: drop the hint",
-        witness={
-            "program": list(m.log.program(pid)),
-            "value": int(array[tuple(first)]),
-            "promise": name,
-        },
-        count=len(rows),
+        notes=notes,
+        hint=_HINT,
+        witness=witness,
+        count=count,
         policy=Policy.STRICT,
     )

@@ -52,6 +52,15 @@ def build_try_cancel(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Ste
     return run
 
 
+def build_try_cancel_sync(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """ttng.clc_try_cancel_sync: int64[1, 2], the answer as it will stand in memory."""
+
+    def run(m: Machine, frame: Frame) -> None:
+        frame[outs[0]] = np.zeros((1, 2), np.int64)
+
+    return run
+
+
 def build_load_result(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.clc_load_result: bool[1 or b], whether the answer hands a program over."""
 
@@ -87,6 +96,7 @@ def register(implementations: Implementations) -> None:
     """Add the ops."""
     implementations.control |= {
         ttng.CLCTryCancelOp: build_try_cancel,
+        ttng.CLCTryCancelSyncOp: build_try_cancel_sync,
         ttng.CLCLoadResultOp: build_load_result,
         ttng.CLCIsCanceledOp: build_is_canceled,
         ttng.CLCGetProgramIdOp: build_program_id,

@@ -266,7 +266,7 @@ class Compiler:
 
         def checked(m: Machine, frame: Frame) -> None:
             step(m, frame)
-            check(m, frame[slot])
+            frame[slot] = check(m, frame[slot])
 
         return checked
 

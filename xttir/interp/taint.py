@@ -138,6 +138,8 @@ def run_tainted(m: Machine, op: Operation, args: tuple[Any, ...], run: Runner) -
     bare = tuple(plain(a) for a in args)
     if isinstance(op, tt.StoreOp | tt.LoadOp | tt.AtomicRMWOp | tt.AtomicCASOp | tt.AssertOp):
         observe(m, op, args)
+    elif isinstance(op, _STORES_OF_BLOCKS):
+        _observe_block(m, op, args)
     results = run(bare)
     origin = marked[0].origin
     if origin.kind is Kind.INT_OVERFLOW and isinstance(op, _DROPS_OVERFLOW):
@@ -191,6 +193,32 @@ def _rule(
         bad = bad | more.reshape(more.shape[0], -1).any(axis=1)
     rank = max((len(shape_of(r.type)) for r in op.results), default=0)
     return bad.reshape((-1,) + (1,) * rank)
+
+
+_STORES_OF_BLOCKS = (tt.DescriptorStoreOp, tt.DescriptorReduceOp, tt.DescriptorScatterOp)
+
+
+def _observe_block(m: Machine, op: Operation, args: Sequence[Any]) -> None:
+    """Report what a store through a descriptor makes observable."""
+    from xttir.interp.descriptors import observe_block
+
+    d = plain(args[0])
+    if isinstance(op, tt.DescriptorScatterOp):
+        *indices, stored = args[1:]
+        rows = indices[0]
+        if type(rows) is Tainted:
+            indices[0] = Tainted(dense(rows.value)[:, :, None], rows.bad[:, :, None], rows.origin)
+        else:
+            indices[0] = dense(rows)[:, :, None]
+        observe_block(m, op, d.with_block(shape_of(op.src.type)), indices, stored)
+        return
+    assert isinstance(op, tt.DescriptorStoreOp | tt.DescriptorReduceOp)
+    stored, *indices = args[1:]
+    if type(stored) is Tainted:
+        full = (stored.bad.shape[0], *shape_of(op.src.type))
+        bad = np.broadcast_to(stored.bad, full).reshape(-1, *d.block)
+        stored = Tainted(stored.value, bad, stored.origin)
+    observe_block(m, op, d, indices, stored)
 
 
 _MOVES = (tt.SplatOp, tt.BroadcastOp, tt.ExpandDimsOp, tt.TransOp, tt.ReshapeOp)
@@ -283,6 +311,10 @@ def report(m: Machine, op: Operation, value: Tainted, bad: np.ndarray, role: str
             f"program {m.log.program(pid)}{lanes}: the bad value is used as {role}",
         ),
         hint=origin.hint,
-        witness={"program": list(m.log.program(pid)), "lanes": mine[:8, 1:].tolist()},
+        witness={
+            **origin.witness,
+            "program": list(m.log.program(pid)),
+            "lanes": mine[:8, 1:].tolist(),
+        },
         count=int(rows.shape[0]),
     )

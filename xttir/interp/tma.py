@@ -20,7 +20,7 @@ from xttir.dialects.locations import location_of
 from xttir.interp import phases, shared
 from xttir.interp.affine import dense
 from xttir.interp.clusters import part_bytes, sharing
-from xttir.interp.descriptors import Descriptor, block_access
+from xttir.interp.descriptors import Descriptor, block_access, observe_block, undefined_with
 from xttir.interp.im2col import Im2Col, pixels
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier, select
@@ -29,7 +29,7 @@ from xttir.interp.memory_ops import atomic_rmw, store
 from xttir.interp.order import Positions
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.predicates import for_programs, held, where_held
-from xttir.interp.taint import Tainted, observe_branch, report
+from xttir.interp.taint import Tainted, observe_branch, plain
 from xttir.interp.tensor_maps import find_map, keep_map
 from xttir.interp.tt_memory import shape_of_descriptor
 from xttir.interp.ttg_memory import shape_of_memory
@@ -99,9 +99,8 @@ def build_load(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         if isinstance(d, Im2Col):
             pointer, mask = pixels(d, coordinates, offsets)
             return d.fetch(m, op, pointer, mask)
-        coordinates = [observe_branch(m, op, a) for a in coordinates]
-        pointer, mask = block_access(d, coordinates)
-        return d.fetch(m, op, pointer, mask)
+        pointer, mask = block_access(d, [plain(a) for a in coordinates])
+        return undefined_with(d.fetch(m, op, pointer, mask), coordinates)
 
     return _load_into(c, op, ("desc", "coord", "offsets"), fetch, op.result.type)
 
@@ -112,35 +111,42 @@ def build_gather(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     shape = shape_of_memory(op.result.type)
 
     def fetch(m: Machine, args: Sequence[Any]) -> Any:
-        d, indices = _rows(m, op, args, shape)
-        pointer, mask = block_access(d, indices)
-        return d.fetch(m, op, pointer, mask)
+        d, indices = _rows(args, shape)
+        pointer, mask = block_access(d, [plain(a) for a in indices])
+        return undefined_with(d.fetch(m, op, pointer, mask), indices)
 
     return _load_into(c, op, ("desc", "x_offsets", "y_offset"), fetch, op.result.type)
 
 
-def _rows(
-    m: Machine, op: Operation, args: Sequence[Any], shape: tuple[int, ...]
-) -> tuple[Descriptor, list[Any]]:
+def _rows(args: Sequence[Any], shape: tuple[int, ...]) -> tuple[Descriptor, list[Any]]:
     """(descriptor, rows, first column) as a block of `shape` and its indices."""
-    block = args[0].with_block(shape)
-    rows = dense(observe_branch(m, op, args[1]))[:, :, None]
-    return block, [rows, observe_branch(m, op, args[2])]
+    rows = args[1]
+    if type(rows) is Tainted:
+        rows = Tainted(dense(rows.value)[:, :, None], rows.bad[:, :, None], rows.origin)
+    else:
+        rows = dense(rows)[:, :, None]
+    return args[0].with_block(shape), [rows, args[2]]
 
 
-def _stored(m: Machine, op: Any, desc: Any, block: tuple[int, ...], mask: Any) -> np.ndarray:
-    """What a store or reduction reads from shared memory, as a block of the descriptor."""
+def _stored(
+    m: Machine, op: Any, d: Descriptor, source: Any, indices: Sequence[Any]
+) -> tuple[Pointer, Any, np.ndarray]:
+    """Where a store or reduction of `source` goes (pointers, mask), and what it reads from shared
+    memory, as a block of the descriptor."""
     engine = m.clock.engine(BULK_STORES)
-    value = shared.load(m, op, desc, engine.stamp())
+    value = shared.load(m, op, source, engine.stamp())
     engine.commit(m.positions())
+    shape = shape_of_memory(op.src.type)
+
+    def as_block(array: np.ndarray) -> np.ndarray:
+        return _full(array, shape).reshape(array.shape[0], *d.block)
+
     if type(value) is Tainted:
-        bad = _full(value.bad, shape_of_memory(op.src.type))
-        seen = bad.reshape(bad.shape[0], *block) & dense(mask)
-        if seen.any():
-            report(m, op, value, seen, "stored value")
-        value = value.value
-    value = _full(dense(value), shape_of_memory(op.src.type))
-    return value.reshape(value.shape[0], *block)
+        value = Tainted(as_block(dense(value.value)), as_block(value.bad), value.origin)
+    else:
+        value = as_block(dense(value))
+    bare, value = observe_block(m, op, d, indices, value)
+    return (*block_access(d, bare), value)
 
 
 def _full(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
@@ -154,9 +160,8 @@ def build_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
     def run(m: Machine, frame: Frame) -> None:
         d = frame[slots["desc"]]
-        coordinates = [observe_branch(m, op, frame[slot]) for slot in slots["coord"]]
-        pointer, mask = block_access(d, coordinates)
-        values = _stored(m, op, frame[slots["src"]], d.block, mask)
+        coordinates = [frame[slot] for slot in slots["coord"]]
+        pointer, mask, values = _stored(m, op, d, frame[slots["src"]], coordinates)
         store(m, op, pointer, mask, values, d.dtype, d.block)
 
     return run
@@ -173,9 +178,8 @@ def build_reduce(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     def run(m: Machine, frame: Frame) -> None:
         d = frame[slots["desc"]]
         kind = "fadd" if keyword == "add" and d.dtype.kind != "i" else keyword
-        coordinates = [observe_branch(m, op, frame[slot]) for slot in slots["coord"]]
-        pointer, mask = block_access(d, coordinates)
-        values = _stored(m, op, frame[slots["src"]], d.block, mask)
+        coordinates = [frame[slot] for slot in slots["coord"]]
+        pointer, mask, values = _stored(m, op, d, frame[slots["src"]], coordinates)
         atomic_rmw(m, op, pointer, mask, values, kind, d.dtype, d.block, used=False)
 
     return run
@@ -189,9 +193,8 @@ def build_scatter(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
     def run(m: Machine, frame: Frame) -> None:
         names = ("desc", "x_offsets", "y_offset")
-        d, indices = _rows(m, op, [frame[slots[name]] for name in names], shape)
-        pointer, mask = block_access(d, indices)
-        values = _stored(m, op, frame[slots["src"]], shape, mask)
+        d, indices = _rows([frame[slots[name]] for name in names], shape)
+        pointer, mask, values = _stored(m, op, d, frame[slots["src"]], indices)
         store(m, op, pointer, mask, values, d.dtype, shape)
 
     return run

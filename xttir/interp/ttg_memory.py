@@ -87,11 +87,12 @@ def build_alloc(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
 
 def build_dealloc(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
-    """ttg.local_dealloc."""
+    """ttg.local_dealloc. Once more is nothing: no instruction is made of it, and Triton's pipeliner
+    leaves one for every store that uses the memory."""
 
     def run(m: Machine, frame: Frame) -> None:
         for _, view in frame[ins[0]].each():
-            if view.slots is None:
+            if view.slots is None and view.buffer.freed is None:
                 shared.record_access(m, view, "write", op)
                 view.buffer.freed = op
 

@@ -24,9 +24,13 @@ from xttir.interp.memory import Region
 from xttir.policy import RunPolicy
 from xttir.refine.world import Case, instantiate
 
-POLICY = RunPolicy().with_checks("bounds,race,init,undefined,lanes,assert,hints")
-"""What makes a run undefined. Integers wrap by the rules of the IR, and a wrapped offset that
-leads astray shows in what is accessed, so `overflow` is not among them."""
+POLICY = replace(
+    RunPolicy().with_checks("bounds,race,init,undefined,lanes,assert,hints"), late_promises=True
+)
+"""What makes a run undefined. A promise to the compiler may be broken by a value that nothing uses:
+passes compute values ahead that the source may not come to. Integers wrap by the rules of the IR,
+and a wrapped offset that leads astray shows in what is accessed, so `overflow` is not among them.
+"""
 
 MAX_TRIPS = 200_000
 """Iterations of all loops of a batch after which generated inputs are given up."""
