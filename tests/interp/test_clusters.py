@@ -111,3 +111,21 @@ def test_launch_control_hands_nothing_over(value: str, waits: bool) -> None:
     assert kinds(result) == sorted(wanted + (["undefined"] if value == "%next" else []))
     if value == "%v":
         assert o.tolist() == [0, 1, 2]
+
+
+def test_launch_control_before_it_is_lowered() -> None:
+    """The answer as a value, which is put into memory."""
+    head, rest = CONTROL.split("    %f = ")
+    layout = (
+        "#row = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], "
+        "order = [0]}>\n"
+    )
+    ask = (
+        "    %s = ttng.clc_try_cancel_sync : tensor<2xi64, #row>\n"
+        "    %r = ttg.local_alloc %s : (tensor<2xi64, #row>) "
+        "-> !ttg.memdesc<2xi64, #bar, #smem, mutable>\n"
+    )
+    text = layout + head + ask + "    %a =" + rest.split("%a =")[1].replace("VALUE", "%v")
+    o = np.full(3, -1, np.int32)
+    assert kinds(run(text, (3,), {"o": o})) == []
+    assert o.tolist() == [0, 1, 2]
