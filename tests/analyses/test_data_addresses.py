@@ -186,3 +186,14 @@ def test_copies_of_pages_that_a_table_names() -> None:
     )
     assert report(body.format("cp.async.wait_group 0;")).verdict is Verdict.VERIFIED
     assert kinds(report(body.format(""))) == {Kind.RACE}
+
+
+def test_many_pairs_that_are_not_decided_are_one_sentence() -> None:
+    """Rows that data permutes: one reason, however many accesses there are."""
+    write = INDEX + address("%rd2", "%r1", base="%a1")
+    stores = "".join(f"st.global.u32 [%rd2+{4 * n}], {n};" for n in range(12))
+    found = report(write + stores + "ret;", range=None)
+    assert found.verdict is Verdict.UNKNOWN
+    (sentence,) = found.unknown
+    assert "more pairs, at lines" in sentence
+    assert len(sentence) < 300

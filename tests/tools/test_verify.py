@@ -116,6 +116,18 @@ def test_sarif(folder: Path) -> None:
     assert len(flows) >= 2
 
 
+def test_without_a_reference_no_result_is_called_right(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    launch = json.loads(Path("reverse.json").read_text())
+    assert launch.pop("ref")
+    Path("alone.json").write_text(json.dumps(launch))
+    assert cli.main(["run", "reverse.ptx", "--launch", "alone.json"]) == 0
+    told = capsys.readouterr().err
+    assert "right" not in told
+    assert "Result: no fault in this schedule." in told
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

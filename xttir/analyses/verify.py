@@ -32,6 +32,9 @@ from xttir.diagnostics import Fault, Policy, Verdict
 WHOLE = 1 << 16
 """Lanes of a launch up to which its clusters are ordered by the values they pass."""
 
+LINES = 8
+"""Lines of undecided pairs that a sentence names."""
+
 
 @dataclass(slots=True)
 class Report:
@@ -51,6 +54,8 @@ class Report:
     paths: list[str] = field(default_factory=list)
     """What orders the pair of lines asked for."""
     stats: dict[str, Any] = field(default_factory=dict)
+    open_pairs: dict[tuple[str, str], dict[tuple[int, int], None]] = field(default_factory=dict)
+    """What of pairs of instructions is not decided, and what it depends on: the pairs."""
 
     def explain(self) -> Iterator[str]:
         """Paragraphs for a reader: roles, barriers and their phases, an ordered pair."""
@@ -99,7 +104,7 @@ def verify_trace(
             order = _ordered(blocks, layout, report.taken)
             faults += Reporter(order, members).all()
             report.copies |= any(c.need.level == ITSELF for c in order.conflicts)
-            _open_questions(order, unknown)
+            _open_questions(order, report)
             _ways(order, report)
             stats["phases"] += order.certifier.certified
             stats["chains"] = max(stats["chains"], order.chains.count)
@@ -114,6 +119,7 @@ def verify_trace(
         )
     if grid.any_far:
         _between_clusters(trace, grid, report, words)
+    unknown += _open_pairs(report, words)
     report.faults = distinct(faults)
     counted = [f for f in report.faults if strict or f.policy is not Policy.STRICT]
     if counted:
@@ -149,9 +155,9 @@ def _ordered(
         doubtful |= vain
 
 
-def _open_questions(order: Order, unknown: list[str]) -> None:
+def _open_questions(order: Order, report: Report) -> None:
     """What this pass could not decide."""
-    words = Words(order.blocks.trace)
+    words, unknown = Words(order.blocks.trace), report.unknown
     unknown += order.certifier.unknown
     for trouble in order.replayed.troubles:
         if trouble.what == "returned":
@@ -162,16 +168,26 @@ def _open_questions(order: Order, unknown: list[str]) -> None:
             )
     for conflict in order.conflicts:
         if conflict.undecided:
-            x, y = words.placed(conflict.x.ins), words.placed(conflict.y.ins)
-            unknown.append(
-                f"whether {x} and {y} are ordered depends on {conflict.undecided}"
-                if conflict.undecided == PASSED
-                else f"whether {x} and {y} touch one place depends on {conflict.undecided}"
-            )
+            what = "are ordered" if conflict.undecided == PASSED else "touch one place"
+            pairs = report.open_pairs.setdefault((what, conflict.undecided), {})
+            pairs[conflict.x.ins, conflict.y.ins] = None
     for (index, _), why in order.values.spins.doubts.why.items():
         if any(c.undecided == PASSED for c in order.conflicts):
             ins = order.blocks.trace.events[index].ins
             unknown.append(f"after which writes the loop of {words.placed(ins)} ends: {why}")
+
+
+def _open_pairs(report: Report, words: Words) -> Iterator[str]:
+    """One sentence for all pairs that depend on one thing: the first of them, and lines."""
+    for (what, why), pairs in report.open_pairs.items():
+        first, *more = pairs
+        x, y = (words.placed(ins) for ins in first)
+        others = ""
+        if more:
+            lines = sorted({words.trace.line(ins) for pair in more for ins in pair})
+            shown = ", ".join(map(str, lines[:LINES])) + (", .." if len(lines) > LINES else "")
+            others = f" (and {len(more)} more pairs, at lines {shown})"
+        yield f"whether {x} and {y}{others} {what} depends on {why}"
 
 
 def _ways(order: Order, report: Report) -> None:
@@ -199,9 +215,8 @@ def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) ->
     if not passes:
         for c in conflicts:
             if vague(trace, c):
-                x, y = (words.placed(trace.events[at].ins) for at in (c.x, c.y))
-                what = f"whether {x} and {y} touch one place depends on {VAGUE}"
-                report.unknown.append(what)
+                pairs = report.open_pairs.setdefault(("touch one place", VAGUE), {})
+                pairs[trace.events[c.x].ins, trace.events[c.y].ins] = None
             else:
                 report.faults.append(far_fault(words, c))
         return
@@ -221,7 +236,7 @@ def _between_clusters(trace: Trace, grid: Grid, report: Report, words: Words) ->
     order.lifetimes.faults.clear()
     order.replayed.troubles.clear()
     report.faults += Reporter(order, [blocks.base]).all()
-    _open_questions(order, report.unknown)
+    _open_questions(order, report)
     _ways(order, report)
     for at in sorted(order.values.tickets):
         view = blocks.views[at]

@@ -110,7 +110,9 @@ def summary_lines(report: StaticReport) -> Iterator[Line]:
     yield [("", text), *found, ("", ".")]
     yield from render.closing_lines(report, report.assumed)
     if report.command == "run" and report.verdict is Verdict.VERIFIED:
-        yield [("", "Result: "), (OK, "right"), ("", " in this schedule.")]
+        compared = all(outcome.compared for outcome in report.outcomes)
+        word = "right" if compared else "no fault"
+        yield [("", "Result: "), (OK, word), ("", " in this schedule.")]
     else:
         yield render.verdict_line(report)
 
@@ -118,6 +120,8 @@ def summary_lines(report: StaticReport) -> Iterator[Line]:
 def _outcome_lines(outcome: Outcome, command: str) -> Iterator[Line]:
     number = f"launch {outcome.index}: " if outcome.index else ""
     style, word = (OK, _NO_SIZE if outcome.every_size else _FINISHED[command])
+    if not outcome.compared:
+        word = "it ran to its end"
     if outcome.faults:
         style, word = ERROR, render.counted(outcome.faults, "finding")
     elif outcome.warnings:

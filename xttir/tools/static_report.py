@@ -38,6 +38,8 @@ class Outcome:
     """What `run` says of each output, a line each; the contract of every size."""
     every_size: bool = False
     """Whether this is about the kernel's TTIR for every size, not about one launch."""
+    compared: bool = True
+    """Of `run`: whether there was a reference to compare the outputs with."""
     level: str = "ptx"
     """What of the kernel was looked at: "ptx", "ttgir" or "ttir"."""
 
