@@ -56,6 +56,8 @@ _TENSOR_KEYS = (
     "note",
 )
 _MAX_GRID = (2**31 - 1, 65535, 65535)
+_MAX_BYTES = 1 << 47
+"""Of a tensor: half of the addresses that a GPU has."""
 
 
 def schema() -> dict[str, Any]:
@@ -87,13 +89,33 @@ def load(path: str | Path, module: bool = False) -> LaunchDescription:
         except tomllib.TOMLDecodeError as error:
             raise InputError(f"not valid TOML: {error}", Location(file)) from error
     try:
-        data = json.loads(text)
+        data = json.loads(text, object_pairs_hook=_once)
+    except _Twice as error:
+        what = f"the key {json.dumps(error.key)} is given twice in one object"
+        raise InputError(what, Location(file)) from error
     except json.JSONDecodeError as error:
         at = Location(file, error.lineno, error.colno)
         raise InputError(f"not valid JSON: {error.msg}", at) from error
     except RecursionError as error:
         raise InputError("not a launch description: nested too deeply", Location(file)) from error
     return _description(Node(data, Document(file, text)), module)
+
+
+class _Twice(Exception):
+    """A key that an object has twice."""
+
+    def __init__(self, key: str):
+        super().__init__(key)
+        self.key = key
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in out:
+            raise _Twice(key)
+        out[key] = value
+    return out
 
 
 def from_dict(data: dict[str, Any], file: str = "", module: bool = False) -> LaunchDescription:
@@ -211,7 +233,12 @@ def _tensor(name: str, at: Node) -> TensorSpec:
             f"the tensor's shape and strides reach {needed} elements, more than the {storage} "
             "allocated"
         )
+    if storage * kind.size > _MAX_BYTES:
+        named = next(at.at(k) for k in ("storage", "strides", "shape") if at.has(k))
+        named.fail(f"a tensor of {storage * kind.size:,} bytes is more than a GPU can address")
     init, copy_of = at.when("init", lambda i: _init(i, shape), (None, None))
+    if isinstance(at.value.get("init"), int | float | list):
+        _check_values(at.at("init"), np.asarray(init), kind)
     return TensorSpec(
         name=name,
         dtype=kind,
@@ -241,11 +268,34 @@ def _init(at: Node, shape: tuple[int, ...]) -> tuple[Any, str | None]:
             at.fail(f"has {value.size} elements, the tensor {int(np.prod(shape))}")
         return value.reshape(shape), None
     if isinstance(value, list):
-        flat = np.asarray([n.number() for n in _leaves(at)])
+        numbers = [n.number() for n in _leaves(at)]
+        large = any(isinstance(n, int) and abs(n) >= 1 << 53 for n in numbers)
+        flat = np.asarray(numbers, object if large else None)  # numpy would round some of them
         if flat.size != int(np.prod(shape)):
             at.fail(f"has {flat.size} elements, the tensor {int(np.prod(shape))}")
         return flat.reshape(shape), None
     return at.number(), None
+
+
+def _check_values(at: Node, values: np.ndarray, kind: DType) -> None:
+    """Contents that the element type cannot hold would be others than those written down."""
+    if kind.is_float:
+        try:
+            exact = values.astype(np.float64)
+        except OverflowError:
+            at.fail("an integer that is too large for any float")
+        with np.errstate(all="ignore"):
+            wrong = np.isfinite(exact) & ~np.isfinite(exact.astype(kind.numpy).astype(np.float64))
+    elif kind.kind == "bool":
+        return
+    else:
+        bits = 8 * kind.size
+        low = 0 if kind.kind == "u" else -(1 << bits - 1)
+        high = (1 << bits - (kind.kind == "i")) - 1
+        wrong = (values % 1 != 0) | (values < low) | (values > high)
+    if wrong.any():
+        first = values.reshape(-1)[int(np.argmax(wrong))]
+        at.fail(f"{first} is no value of the element type {kind.name}")
 
 
 def _leaves(at: Node) -> list[Node]:
@@ -337,7 +387,9 @@ def _pointer(at: Node, tensors: dict[str, TensorSpec]) -> PointerParam:
     offset = at.when("offset", lambda o: o.integer(), 0)
     if target.value is None:
         return PointerParam(None, offset)
-    tensor_named(target, tensors)
+    size = tensor_named(target, tensors).size
+    if not 0 <= offset <= size:
+        at.at("offset").fail(f"is not within the {size} bytes of '{target.value}'")
     return PointerParam(target.value, offset)
 
 
