@@ -32,7 +32,7 @@ def tiles_kernel(o, M, N, BAD: tl.constexpr, B: tl.constexpr, G: tl.constexpr):
 
 @pair(RACE)
 def group_of_the_wrong_size(bad: bool) -> None:
-    M, N = 128, 60
+    M, N = 150, 60
     grid = (triton.cdiv(M, 16) * triton.cdiv(N, 16),)
     tiles_kernel[grid](rand(M, N), M, N, bad, B=16, G=4)
 
@@ -68,7 +68,7 @@ def persistent_tiles_kernel(o, M, N, BAD: tl.constexpr, B: tl.constexpr):
 
 @pair(RACE)
 def persistent_tiles_of_two_axes(bad: bool) -> None:
-    M, N = 80, 50
+    M, N = 50, 80
     persistent_tiles_kernel[(3,)](rand(M, N), M, N, bad, B=16)
 
 
@@ -97,7 +97,7 @@ def mixed_ids_kernel(o, n, BAD: tl.constexpr, B: tl.constexpr):
 @pair(RACE)
 def block_of_two_ids(bad: bool) -> None:
     n = 600
-    mixed_ids_kernel[(triton.cdiv(triton.cdiv(n, 64), 3), 3)](rand(n), n, bad, B=64)
+    mixed_ids_kernel[(3, triton.cdiv(triton.cdiv(n, 64), 3))](rand(n), n, bad, B=64)
 
 
 @triton.jit
@@ -200,7 +200,7 @@ def while_kernel(x, o, n, BAD: tl.constexpr, B: tl.constexpr):
 
 @pair(BOUNDS, RACE)
 def loop_of_a_condition(bad: bool) -> None:
-    rows, n = 4, 128
+    rows, n = 4, 130
     while_kernel[(rows,)](rand(rows, n), rand(rows, n), n, bad, B=64)
 
 

@@ -273,8 +273,6 @@ class _FromLaunch:
                 return term
         symbol = self._symbol(name, value, INT32_MAX)
         c.guessed.add(symbol)
-        if value <= FEW and value not in self.launch.grid:
-            c.fact(f"{name} == {value}", equal(term_of(symbol), value), ACCIDENT)
         self.sizes.append((name, term_of(symbol), value))
         self.numbered.append((name, value, term_of(symbol)))
         return term_of(symbol)
@@ -538,10 +536,10 @@ class _FromLaunch:
 
 def data_facts(contract: Contract, atoms: dict[Opaque, str]) -> list[Fact]:
     """Facts about the loaded integers `atoms` (each with the tensor it comes from)."""
-    level = SHAPED if contract.measured else GENERAL
     out: list[Fact] = []
     for atom, name in atoms.items():
         value = term_of(atom)
+        level = SHAPED if contract.measured and name not in contract.declared else GENERAL
         for bound, text in contract.below.get(name, []):
             out.append(Fact(text, less(value, bound), level))
         for bound, text in contract.above.get(name, []):

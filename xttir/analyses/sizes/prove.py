@@ -60,10 +60,11 @@ def prove(contract: Contract, seconds: float = 20.0) -> EverySize:
     end = now() + seconds
     share = seconds / 2 if contract.others else seconds
     result = _prove(contract, share)
-    for other in contract.others:
-        if result.verdict is not Verdict.UNKNOWN or now() >= end:
+    for n, other in enumerate(contract.others):
+        left = end - now()
+        if result.verdict is not Verdict.UNKNOWN or left < seconds / 50:
             break
-        again = _prove(other, max(1.0, (end - now()) / 2))
+        again = _prove(other, left if n == len(contract.others) - 1 else left / 2)
         if again.verdict is Verdict.VERIFIED:
             again.seconds += result.seconds
             return again

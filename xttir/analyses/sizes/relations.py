@@ -72,7 +72,11 @@ def _free(c: Contract, numbers: Numbers, name: str, value: int, own: Term, tiles
     for text, term in found:
         meant = value > FEW or _over_tile(text, numbers, tiles)
         c.fact(f"{name} == {text}", equal(own, term), SHAPED if meant else ACCIDENT)
-    if found and value > FEW:
+    if value <= FEW:
+        # A constant of the kernel, if nothing else: two halves, three channels.
+        counted = any(own.parts.keys() & {(a,) for a in g.atoms()} for g in c.grid)
+        c.fact(f"{name} == {value}", equal(own, value), ACCIDENT if counted else SHAPED)
+    elif found:
         c.guessed -= {a for a in own.atoms() if isinstance(a, Symbol)}
 
 
