@@ -19,6 +19,7 @@ from tests.analyses.direct import Direct  # noqa: E402
 from tests.analyses.sketch import Sketch  # noqa: E402
 from tests.analyses.strategies import FAMILIES, programs  # noqa: E402
 from xttir.analyses.build import Kernel  # noqa: E402
+from xttir.analyses.events import NamedBarrier, Trace  # noqa: E402
 from xttir.analyses.explore import Exploration, explore  # noqa: E402
 from xttir.analyses.schedules import confirms, replay  # noqa: E402
 from xttir.analyses.verify import verify_trace  # noqa: E402
@@ -82,6 +83,19 @@ BEYOND = {Kind.UNINITIALIZED}
 """What the explorer sees and `verify_trace` leaves to the run that made the trace."""
 
 
+def _meet_apart(trace: Trace) -> bool:
+    """Whether lanes of one warp come to named barriers a different number of times. How many
+    threads the rest of such a warp counts for, PTX does not say: the explorer counts those that
+    have ended, `verify_trace` nobody."""
+    times = Counter(
+        lane for e in trace.events if isinstance(e, NamedBarrier) for lane in e.lanes.tolist()
+    )
+    warps: dict[int, set[int]] = {}
+    for lane in range(len(trace.ctas) * trace.threads_per_cta):
+        warps.setdefault(lane // 32, set()).add(times[lane])
+    return any(len(numbers) > 1 for numbers in warps.values())
+
+
 def _verified(options: settings, bound: int) -> None:
     """Certified: no schedule has a fault. Refuted: some schedule has one, and of the witness
     schedules that faults come with, all but a few show a fault when they are replayed."""
@@ -98,6 +112,8 @@ def _verified(options: settings, bound: int) -> None:
         if report.verdict is Verdict.VERIFIED:
             assert not faults, text
             counts["certified" if found.exhausted else "certified, too large"] += 1
+        elif report.verdict is Verdict.FAULT and not found.findings and _meet_apart(trace):
+            counts["refuted, lanes of a warp meet apart"] += 1
         elif report.verdict is Verdict.FAULT:
             assert found.findings or not found.exhausted, text
             counts["refuted" if found.findings else "refuted, too large"] += 1
@@ -151,6 +167,20 @@ def test_phases_after_a_trapped_trace():
         assert found.findings
         assert all(confirms(found, finding) for finding in found.findings)
     assert verify_trace(trace).verdict is Verdict.FAULT
+
+
+def test_a_trap_hides_nothing_from_the_reduced_search():
+    """Thread 0 traps at a barrier that nobody initialised; thread 1 reads what nobody wrote."""
+    k = Kernel(threads=2)
+    first, second = k.agent(0), k.agent(1)
+    b = k.barrier("b")
+    x = k.shared("x", 16)
+    first.arrive(b)
+    second.read(x)
+    trace = k.trace()
+    kinds = explore(trace).kinds
+    assert kinds == explore(trace, reduce=False).kinds
+    assert {Kind.LIFETIME, Kind.UNINITIALIZED} <= kinds
 
 
 def test_verdicts():

@@ -104,7 +104,8 @@ class _Search:
         stack = [self._push(world, -1)] if self._keep(world, -1) else []
         while stack:
             state, number = stack.pop()
-            for move in self._moves(world, state):
+            moves = self._moves(world, state)
+            for move in moves:
                 world.thaw(state)
                 if move[0] < 0:
                     world.land(move[1])
@@ -112,6 +113,9 @@ class _Search:
                     world.go(move[0])
                 if not world.trapped:
                     world.local()
+                elif self.reduce and len(moves) == 1:
+                    # The end of everything is no move that the others have nothing to do with.
+                    moves += [m for m in self._all_moves(state) if m != move]
                 if not self._keep(world, number):
                     if self.first:
                         self.exhausted = False
@@ -163,6 +167,12 @@ class _Search:
         if self.reduce and len(moves) > 1:
             moves = self._persistent(world, agents, landable) or moves
         return moves
+
+    def _all_moves(self, state: State) -> list[Move]:
+        world = World(self.program, self._note)
+        world.thaw(state)
+        agents = [a for a in range(len(world.pcs)) if world.enabled(a)]
+        return [(a, world.pcs[a]) for a in agents] + [(-1, s) for s in world.landable()]
 
     def _persistent(self, world: World, agents: list[int], landable: list[int]) -> list[Move]:
         """One move that nothing else, now or later, has to do with."""
