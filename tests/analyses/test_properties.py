@@ -173,9 +173,12 @@ def test_a_trap_hides_nothing_from_the_reduced_search():
     """Thread 0 traps at a barrier that nobody initialised; thread 1 reads what nobody wrote."""
     k = Kernel(threads=2)
     first, second = k.agent(0), k.agent(1)
-    b = k.barrier("b")
-    x = k.shared("x", 16)
+    b, other, x = k.barrier("b"), k.barrier("other"), k.shared("x", 16)
+    first.init(other, 1)
+    first.sync()
+    second.sync()
     first.arrive(b)
+    second.arrive(other)
     second.read(x)
     trace = k.trace()
     kinds = explore(trace).kinds
