@@ -82,13 +82,14 @@ def test_a_histogram_in_shared_memory(count: str, first: str, second: str, fine:
 
 
 def test_values_in_the_range_that_leave_the_memory() -> None:
-    body = SHARED + INDEX + BIN + COUNT + "ret;"
+    cleared = SHARED + CLEAR.replace("{0}", "bar.sync 0;")
+    body = cleared + INDEX + BIN + COUNT + "ret;"
     assert report(body).verdict is Verdict.VERIFIED
     assert kinds(report(body, range=[0, 15])) == set()
     assert kinds(report(body, range=[0, 16])) == {Kind.OUT_OF_BOUNDS}
     assert kinds(report(body, range=[-1, 15])) == {Kind.OUT_OF_BOUNDS}
     # Behind a test of the value it may be excluded: an assumption.
-    tested = SHARED + INDEX + BIN + "setp.gt.u32 %p2, %r1, 15; @!%p2 " + COUNT + "ret;"
+    tested = cleared + INDEX + BIN + "setp.gt.u32 %p2, %r1, 15; @!%p2 " + COUNT + "ret;"
     found = report(tested, range=[-1, 15])
     assert found.verdict is Verdict.VERIFIED
     assert any("depend on data" in a for a in found.assumptions)
@@ -197,3 +198,35 @@ def test_many_pairs_that_are_not_decided_are_one_sentence() -> None:
     (sentence,) = found.unknown
     assert "more pairs, at lines" in sentence
     assert len(sentence) < 300
+
+
+@pytest.mark.parametrize(
+    ("cleared", "index", "expected"),
+    [
+        (16, {}, set()),
+        (0, {}, {Kind.UNINITIALIZED}),
+        (0, {"range": None}, {Kind.UNINITIALIZED}),
+        (8, {}, set()),
+        (7, {}, {Kind.UNINITIALIZED}),
+        (7, {"range": None}, set()),  # an assumption
+    ],
+)
+@pytest.mark.parametrize("read", [COUNT, "ld.shared.u32 %r7, [%r2]; st.global.u32 [%rd1], %r7;"])
+def test_reads_by_data_of_what_nobody_has_written(
+    read: str, cleared: int, index: dict[str, Any], expected: set[Kind]
+) -> None:
+    clear = CLEAR.replace("%p1, %r0, 15", f"%p1, %r0, {cleared}").replace("gt", "ge")
+    found = report(
+        SHARED + clear.replace("{0}", "bar.sync 0;") + INDEX + BIN + read + "ret;", **index
+    )
+    assert kinds(found) == expected
+    assumed = any("has been written before" in a for a in found.assumptions)
+    assert assumed is (not expected and cleared == 7)
+
+
+def test_a_scaled_index_that_is_masked_keeps_its_range() -> None:
+    """Compilers mask after the shift: all of the range is still reached."""
+    masked = BIN.replace("mov.u32 %r3", "and.b32 %r2, %r2, 28; mov.u32 %r3")
+    body = SHARED + CLEAR + INDEX + masked + COUNT + "ret;"
+    assert kinds(report(body.replace("{0}", ""))) == {Kind.RACE}
+    assert report(body.replace("{0}", "bar.sync 0;")).verdict is Verdict.VERIFIED

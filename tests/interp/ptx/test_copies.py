@@ -229,6 +229,35 @@ def test_bulk_reduction(form: str, dtype: str):
     assert (kernel.values() == want).all()
 
 
+@pytest.mark.parametrize("cleared", [True, False])
+def test_a_reduction_reads_what_is_there(cleared: bool):
+    """Data is unknown in a trace, and whether anybody has written it is not."""
+    body = (
+        BARRIER.format(count=1)
+        + """
+        mov.u32 %r31, dyn;
+        shl.b32 %r32, %r0, 2;
+        add.u32 %r33, %r31, %r32;
+        st.shared.u32 [%r33], %r0;
+        CLEAR
+        fence.proxy.async;
+        bar.sync 0;
+        @!%p1 mbarrier.arrive.expect_tx.shared::cta.b64 _, [%r30], 128;
+        add.u32 %r34, %r31, 128;
+        ld.global.u32 %r35, [%a0];
+        @!%p1 st.shared.u32 [%r31], %r35;
+        fence.proxy.async;
+        @!%p1 cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u32
+            [%r34], [%r31], 128, [%r30];
+        """.replace("CLEAR", "st.shared.u32 [%r33+128], 0;" if cleared else "")
+        + wait("%r30")
+        + OUT
+    )
+    tensors = {"in": WORDS, "out": ("u32", (32,))}
+    found = AsyncKernel(body, tensors, threads=32, dynamic=8192).trace()
+    assert faults(found) == ([] if cleared else ["uninitialized"])
+
+
 @pytest.mark.parametrize("schedule", ["first", "adversarial"])
 def test_multicast_writes_and_signals_every_block(schedule: str):
     body = (

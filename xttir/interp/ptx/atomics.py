@@ -14,7 +14,16 @@ import numpy as np
 from xttir.analyses.events import Access, Mode, Scope, Sem, Space
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Mem, Sink, meaning
-from xttir.interp.ptx.load_store import SCOPES, SEMS, Place, number, places, print_of, waited
+from xttir.interp.ptx.load_store import (
+    SCOPES,
+    SEMS,
+    Place,
+    check_somewhere,
+    number,
+    places,
+    print_of,
+    waited,
+)
 from xttir.interp.ptx.overlay import forgotten, stored
 from xttir.interp.ptx.values import Partial, partial, take
 from xttir.interp.ptx_scalar import decode, encode, width_of
@@ -157,6 +166,7 @@ def _at(step: ActualStep, place: Place, values: list[Any], form: Any) -> Any:
     lanes = step.lanes if place.rows is None else step.lanes[place.rows]
     n = lanes.size
     if place.span is not None:
+        check_somewhere(step, place, size * parts)
         forgotten(step, place)
         memory.forget(place.span)
         if isinstance(place.space, Space):

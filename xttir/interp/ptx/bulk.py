@@ -228,6 +228,7 @@ def combine(memory: Memory, place: Footprint, how: tuple[str, str], data: Any) -
     """Reduce `data`, uint8 (rows, pieces, size), into memory; rows may overlap each other."""
     op, type_ = how
     if data is UNKNOWN:
+        memory.check(place)  # a reduction reads what is there
         memory.store(place, UNKNOWN)
         return
     shape = place.starts.shape

@@ -326,11 +326,21 @@ def _plain(step: ActualStep, form: Form, place: Place) -> bool:
 def _value(step: ActualStep, place: Place, form: Form) -> Any:
     """What a load gives."""
     if place.span is not None:
+        check_somewhere(step, place, form.total)
         return UNKNOWN
     value = read(step, place, form.size, form.parts)
     if value is UNKNOWN and step.tracing and form.parts == 1 and place.space == Space.GLOBAL:
         return step.executor.memory.bounds(place.address, form.size) or UNKNOWN
     return value
+
+
+def check_somewhere(step: ActualStep, place: Place, size: int) -> None:
+    """A read of a place that data chooses: whether it may be one that somebody has written."""
+    if place.span is None or step.maybe:
+        return
+    n = step.n if place.rows is None else place.rows.size
+    if not step.executor.memory.check_somewhere(place.span, n, place.spread, size):
+        step.assume(f"what data chooses to read at {step.place()} has been written before")
 
 
 def _looked_up(step: ActualStep, operand: Mem) -> bool:

@@ -14,7 +14,7 @@ from xttir.analyses.events import Footprint, Mode, Proxy, Space
 from xttir.diagnostics import Kind, Policy
 from xttir.interp.ptx.instruction import UNKNOWN
 from xttir.interp.ptx.regions import DEFAULT, KNOWN, PATTERNS, WRITTEN, Region, Regions
-from xttir.interp.ptx.spans import Span
+from xttir.interp.ptx.spans import MOST, Span
 from xttir.interp.ptx.spread import Spread
 from xttir.interp.ptx.values import partial
 
@@ -67,6 +67,41 @@ class LaunchMemory(Regions):
             return None
         low, high = (np.array([b]) for b in region.bounds)
         return Spread(np.zeros(1, np.int64), low, high, 1, address)
+
+    def check_somewhere(self, place: Span, lanes: int, spread: Spread | None, size: int) -> bool:
+        """Of a read of `size` bytes somewhere in a span: a fault where none of its bytes was ever
+        written, or not all of those that the first lane reads for data in the declared range.
+        `lanes`: how many read. Returns whether all of them were, so that nothing is assumed."""
+        region = place.region
+        if region.first != DEFAULT or region is self.local:
+            return True
+        rows = np.zeros(1, np.int64) if place.rows is None else np.asarray(place.rows, np.int64)
+        blocks, number = np.unique(rows, return_inverse=True)
+        region.state_view(1)
+        assert region.state is not None
+        stretch = (blocks * region.row + place.start)[:, None] + np.arange(place.size)
+        written = region.state[stretch] != DEFAULT
+        nowhere = ~written.any(axis=1)
+        if nowhere.any():
+            which = np.flatnonzero(nowhere[number]) if rows.size == lanes > 1 else None
+            message = (
+                f"reads one of the bytes {place.start} to {place.end - 1} of {region.name}, of "
+                "which nobody has written any"
+            )
+            self.report(Kind.UNINITIALIZED, message, which)
+            return True
+        reached = None if spread is None else spread.reached(MOST)
+        if reached is not None:
+            at = (reached - place.start)[:, None] + np.arange(size)
+            missing = reached[~written[number[0], np.clip(at, 0, place.size - 1)].all(axis=1)]
+            if missing.size:
+                message = (
+                    f"reads byte {missing[0]} of {region.name}, which nobody has written, for "
+                    "data in the declared range"
+                )
+                self.report(Kind.UNINITIALIZED, message, np.zeros(1, np.int64))
+                return True
+        return bool(written.all())
 
     def forget(self, place: Span) -> None:
         """Something unknown may have been written somewhere in a span."""

@@ -56,6 +56,17 @@ class Spread:
     def last(self) -> np.ndarray:
         return self.known + self.high
 
+    def reached(self, most: int) -> np.ndarray | None:
+        """All values that the first lane has for some data; None if they need not be possible, or
+        are more than `most`."""
+        if self.datum is None or not self.finite or not int(self.datum[0]):
+            return None
+        first, last = int(self.first[0]), int(self.last[0])
+        step = max(self.step, 1)
+        if (last - first) // step >= most:
+            return None
+        return np.arange(first, last + 1, step, dtype=np.int64)
+
     def take(self, index: np.ndarray) -> Spread:
         def rows(a: np.ndarray) -> np.ndarray:
             return a if a.shape[0] == 1 else a[index]
@@ -259,14 +270,16 @@ def _and(form: Any, type_: str, values: list[Any]) -> Any:
     m = number(mask, "u")
     if (m < 0).any() or m.max() > 1 << 32:
         return None
-    contiguous = bool(((m & (m + 1)) == 0).all())
-    if isinstance(a, Spread) and contiguous:
-        inner = _within(a, type_)
-        if inner is not None and inner.finite and (inner.first >= 0).all():
-            if (inner.last <= m).all():
-                return inner
-            whole = inner.step == 1 and bool((inner.high - inner.low >= m).all())
-            return _plain(np.zeros_like(m), m, inner if whole else None)
+    inner = _within(a, type_) if isinstance(a, Spread) else None
+    if inner is not None and inner.finite and (inner.first >= 0).all() and (m > 0).all():
+        unit, whole = m & -m, m
+        if inner.step and not (inner.step % unit).any() and not (inner.first % unit).any():
+            whole = m | (unit - 1)  # bits that are zero anyway: of an index that is scaled
+        if (((whole & (whole + 1)) == 0) & (inner.last <= whole)).all():
+            return inner
+        if ((m & (m + 1)) == 0).all():
+            gapless = inner.step == 1 and bool((inner.high - inner.low >= m).all())
+            return _plain(np.zeros_like(m), m, inner if gapless else None)
     return _plain(np.zeros_like(m), m, None)
 
 
