@@ -24,6 +24,7 @@ from xttir.analyses.sizes.terms import (
     less,
     modulo,
     negation,
+    rename,
     term_of,
 )
 
@@ -84,6 +85,50 @@ def test_what_is_impossible_never_happens(asked: list[Cond], given_facts: int) -
     if found is not None:
         used = [f.condition for f in found]
         assert not happens([*used, *asked[given_facts:]]), (found, asked)
+
+
+TWINS = dict(zip(SYMBOLS[::2], SYMBOLS[1::2], strict=False))
+
+
+@st.composite
+def addresses(draw: Any, depth: int = 3) -> Term:
+    """Of a program and a lane, with quotients of quotients."""
+    if depth == 0 or draw(st.integers(0, 3)) == 0:
+        number = as_term(draw(st.integers(1, 4)))
+        return draw(st.sampled_from([A, LANE, N, number, A * 3 + LANE, A * N + LANE]))
+    x, y = draw(addresses(depth - 1)), draw(addresses(depth - 1))
+    kind = draw(st.sampled_from(["+", "+", "*", "//", "%"]))
+    if kind in "+*":
+        return x + y if kind == "+" else x * y
+    divisor = draw(st.sampled_from([N, as_term(2), as_term(3), N * 2]))
+    return floor_div(x, divisor) if kind == "//" else modulo(x, divisor)
+
+
+@settings(max_examples=60, deadline=None)
+@given(addresses(), st.lists(conditions(), max_size=2))
+def test_programs_that_are_told_apart_never_meet(address: Term, more: list[Cond]) -> None:
+    twin = rename(address, lambda a: TWINS.get(a) if isinstance(a, Symbol) else None, {})
+    asked = [*more, equal(address, twin), negation(equal(A, B))]
+    if impossible(asked, []) is not None:
+        assert not happens(asked), asked
+
+
+@pytest.mark.parametrize("mixed", [False, True])
+def test_an_id_of_three_digits(mixed: bool) -> None:
+    """((p // (M*K)) * M + (p // K) % M) * K + p % K is p; with `% M` in the end it is not."""
+    digits = [
+        (floor_div(p, M * K) * M + modulo(floor_div(p, K), M)) * K + modulo(p, M if mixed else K)
+        for p in (PID, TWIN)
+    ]
+    assert (impossible([equal(*digits), APART], []) is None) == mixed
+
+
+def test_what_is_equal_stays_in_its_bounds() -> None:
+    """32 * p + lane tells programs apart, also where only the sum is known to be equal."""
+    lanes = [term_of(Symbol(n, 0, 31)) for n in ("lane0", "lane0'")]
+    at = [PID * 32 + lanes[0], TWIN * 32 + lanes[1]]
+    rows = [less(at[0], M), less(at[1], M)]
+    assert impossible([*rows, equal(at[0], at[1]), APART], []) is not None
 
 
 def symbol(name: str, low: int | None = 1, shared: bool = True) -> Term:

@@ -408,7 +408,7 @@ class _FromLaunch:
             limit = INT32_MAX if axis == 0 else 65535
             counts = blocks.get(axis, set()) & {v for _, v in self._constants()}
             readings = self._readings(value, counts)
-            fixed = self._made_of(value, value == 1 and bool(readings))
+            fixed = self._made_of(value, counts, bool(readings))
             # An id that counts no blocks rather goes over sizes that are fixed.
             if value == 1 or not readings or (fixed and not counts and "cdiv" in readings[0][0]):
                 if axis not in asked:
@@ -437,19 +437,25 @@ class _FromLaunch:
             terms.append(term)
         c.grid = (terms[0], terms[1], terms[2])
 
-    def _made_of(self, value: int, blocks: bool) -> str:
+    def _made_of(self, value: int, blocks: set[int], read: bool) -> str:
         """How a grid axis is made of constants and of sizes that are fixed; "" if it is not.
 
-        `blocks`: whether it may count blocks of a size.
+        `blocks`: constants that the kernel multiplies the id with; `read`: whether an argument may
+        be what they are blocks of.
         """
         dimensions = [(n, v) for n, v, own in self.numbered if own is None and ".shape" in n]
         if value > 1:
             numbers = Numbers([], list(self._constants()))
             return numbers.of_constants(value, dimensions)
-        ones = [n for n, v in dimensions if v == 1]
+        held = [
+            f"cdiv({n}, {k})"
+            for n, v in dimensions
+            for k, b in self._constants()
+            if b in blocks and FEW < v <= b
+        ]
         several = {t.name for t in self.contract.tensors.values() if len(t.shape) > 1}
-        ones = [n for n in ones if n.partition(".shape")[0] in several]
-        return "" if blocks or not ones else ones[0]
+        ones = [n for n, v in dimensions if v == 1 and n.partition(".shape")[0] in several]
+        return next(iter([*held, *([] if read else ones)]), "")
 
     def _readings(self, value: int, blocks: set[int]) -> list[tuple[str, Term]]:
         """Terms of the arguments that have the value of a grid axis, the likeliest first."""
