@@ -50,6 +50,13 @@ def test_a_fresh_barrier_passes_parity_one() -> None:
     assert not b.passed(0)
 
 
+def test_blocks_that_a_mask_leaves_out_have_no_barrier() -> None:
+    found = state(1).place(np.array([[-1, 8]]), np.array([[0, 0]]), _raise)
+    assert found.tolist() == [[-1, 0]]
+    with pytest.raises(ValueError, match="not a multiple of 8"):
+        state(1).place(np.array([12]), np.array([0]), _raise)
+
+
 def test_a_phase_needs_arrivals_and_bytes() -> None:
     b = Barrier(2)
     b.arrive(expect=64)

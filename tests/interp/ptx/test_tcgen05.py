@@ -441,6 +441,24 @@ def test_the_event_of_a_product():
     assert (commit.by, commit.cta_group, commit.address.tolist()) == ("commit", 1, [[60000]])
 
 
+@pytest.mark.parametrize(("mask", "signalled"), [(1, 0), (2, 1)])
+def test_a_commit_that_signals_one_block_of_two(mask: int, signalled: int) -> None:
+    body = f"""
+        .shared .align 8 .b64 bar;
+        mov.u32 %r2, bar; setp.eq.u32 %p1, %r0, 0; mov.u32 %r4, %cluster_ctarank;
+        @%p1 mbarrier.init.shared::cta.b64 [%r2], 1; fence.mbarrier_init.release.cluster;
+        barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;
+        setp.eq.and.u32 %p2, %r4, 0, %p1; mov.u16 %h0, {mask};
+        @%p2 tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster
+            .multicast::cluster.b64 [%r2], %h0;
+        setp.ne.u32 %p3, %r4, {signalled}; @%p3 bra end;
+        again: mbarrier.try_wait.parity.shared::cta.b64 %p4, [%r2], 0; @!%p4 bra again;
+        end: barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned; ret;"""
+    tensors = {"out": ("u32", (1,))}
+    kernel = AsyncKernel(body, tensors, arch="sm_100a", threads=32, blocks=2, cluster=2)
+    assert faults(kernel.trace()) == []
+
+
 # A in tensor memory, copies, scales, pairs of blocks ----------------------------------------------
 
 

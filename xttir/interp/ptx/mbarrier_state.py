@@ -41,7 +41,7 @@ class MBarriers:
     def place(self, offset: np.ndarray, cta: np.ndarray, fault: Fault) -> np.ndarray:
         """Flat indices of barriers at shared offsets (broadcast with `cta`), new ones added; -1
         for negative offsets and for addresses that cannot hold a barrier."""
-        bad = (offset & 7 != 0) | (offset >= 8 * self.slot_of.size)
+        bad = (offset >= 0) & ((offset & 7 != 0) | (offset >= 8 * self.slot_of.size))
         if bad.any():
             where = int(np.broadcast_to(offset, bad.shape)[bad].flat[0])
             reason = "not a multiple of 8" if where & 7 else "outside the block's shared memory"
