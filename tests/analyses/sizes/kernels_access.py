@@ -392,3 +392,21 @@ def pages_of_a_pool_without_a_size(bad: bool) -> None:
     stride, pages, rows = 276480, 4, 3
     table = torch.tensor([3, 0, 2], device="cuda", dtype=torch.int32)
     pool_kernel[(rows,)](table, rand(pages * stride), rand(rows, 64), stride, bad, D=64)
+
+
+@triton.jit
+def rows_kernel(table, idx, o, n, dim, BAD: tl.constexpr, B: tl.constexpr):
+    r = tl.program_id(0)
+    which = tl.load(idx + r)
+    c = tl.arange(0, B)
+    v = tl.load(table + which * dim + c, mask=c < dim)
+    tl.store(o + r * dim + c, v, mask=c <= dim if BAD else c < dim)
+
+
+@pair(BOUNDS, RACE)
+def rows_of_a_table_by_narrow_indices(bad: bool) -> None:
+    """A table is as long as other tensors: 32 bits are enough for its rows."""
+    n, dim, words = 12, 50, 30
+    idx = torch.randint(0, words, (n,), device="cuda", dtype=torch.int32)
+    idx[0] = words - 1
+    rows_kernel[(n,)](rand(words, dim), idx, rand(n, dim), n, dim, bad, B=64)

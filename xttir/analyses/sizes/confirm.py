@@ -130,7 +130,12 @@ def _pooled(
     # A size of its own, that is: no argument gives it.
     own = {s for s in contract.values if s.name == f"{access.base}.shape[0]"}
     names = set(read.values())
-    if not own or access.base in names or names & contract.declared or not _scaled(question, read):
+    if (
+        not own
+        or access.base in names
+        or names & contract.declared
+        or not _scaled(question, read, pool)
+    ):
         return None
     short = contract.short.get(access.base)
     facts = [f for f in contract.facts if f.level == GENERAL and f is not short]
@@ -153,13 +158,16 @@ def _pooled(
     return _run(contract, launch, question, model, pids, numbers)
 
 
-def _scaled(question: Question, read: dict[Opaque, str]) -> bool:
-    """Whether loaded integers are multiplied, rather than offsets themselves."""
-    found = [a for c in question.bad for a in _comparisons(c)]
+def _scaled(question: Question, read: dict[Opaque, str], pool: TensorFacts) -> bool:
+    """Whether loaded integers are multiplied with a number that the shape of the pool does not
+    give: rows of a table have its width, and then it is as long as other tensors are."""
+    given = {a for size in pool.shape for a in size.atoms()}
     return any(
-        any(a in read for a in monomial) and (len(monomial) > 1 or abs(c) > 1)
-        for term in found
-        for monomial, c in term.parts.items()
+        any(a in read for a in monomial)
+        and any(isinstance(a, Symbol) and a not in given for a in monomial)
+        for c in question.bad
+        for term in _comparisons(c)
+        for monomial in term.parts
     )
 
 
