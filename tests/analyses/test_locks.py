@@ -9,7 +9,7 @@ import pytest
 from tests.interp.ptx.kernels import Kernel, address
 from xttir.analyses.launches import verify_launch
 from xttir.analyses.verify import Report
-from xttir.diagnostics import Kind, Verdict
+from xttir.diagnostics import Kind, Unsupported, Verdict
 
 
 def report(body: str, blocks: int, threads: int = 1) -> Report:
@@ -185,3 +185,13 @@ def test_a_lock_that_one_thread_takes_for_its_block(
     kernel = Kernel(body, tensors, threads=64, blocks=3, unknown=("data",))
     found = verify_launch(kernel.module, kernel.launch)[1]
     assert (found.verdict is Verdict.VERIFIED) is right, (found.faults, found.unknown)
+
+
+def test_a_block_that_is_told_without_a_barrier_between_rounds_is_not_waiting() -> None:
+    """Who reads late would see what the next round tells: one round alone shows nothing."""
+    body = PASSED_ON.replace("again: bar.sync 0;", "again:").replace("SYNC", "bar.sync 0;")
+    body = body.replace("ACQUIRE", "acq_rel").replace("RELEASE", "acq_rel")
+    tensors = {"data": np.zeros(64, np.uint32), "lock": np.zeros(1, np.uint32)}
+    kernel = Kernel(body, tensors, threads=64, blocks=2, unknown=("data",))
+    with pytest.raises(Unsupported, match="steps"):
+        verify_launch(kernel.module, kernel.launch, most_steps=2000)

@@ -57,6 +57,8 @@ def _loop(plan: Plan, head: int, blocks: list[int], origins: _Origins) -> None:
     if found is None or not found.reads or found.loads - found.stores:
         return
     reads, stores, written = found.reads, found.stores, found.written
+    if stores and not _separated(plan, blocks, found.passing):
+        return
     changing = written & plan.live_bits[head] | _clocks(plan, blocks)
     if changing and not _idle(plan, blocks, changing):
         return
@@ -109,6 +111,30 @@ def _round(plan: Plan, blocks: list[int], origins: _Origins) -> _Round | None:
         elif ins.name not in _HARMLESS and ins.name not in _ADDRESSES:
             return None
     return out
+
+
+def _separated(plan: Plan, blocks: list[int], passing: list[Do]) -> bool:
+    """Whether a barrier stands on each way from a load of what is told to the next time that it is
+    told: else who is late reads the next round's, which a trace of one round does not show."""
+    names = {ins.name for _, ins in _instructions(plan, blocks)}
+    barrier = "barrier.sync" if "barrier.sync" in names else "bar.warp.sync"
+    work = [(do.block, do.at + 1) for do in passing if do.ins.name == "ld"]
+    seen: set[int] = set()
+    while work:
+        block, at = work.pop()
+        for item in block.code[at:]:
+            if not isinstance(item, Do):
+                continue
+            if item.ins.name == barrier and item.ins.guard is None:
+                break
+            if item in passing and item.ins.name == "st":
+                return False
+        else:
+            for target in block.targets:
+                if target.number in blocks and target.number not in seen:
+                    seen.add(target.number)
+                    work.append((target, 0))
+    return True
 
 
 def _handed_on(passing: list[Do]) -> bool:
