@@ -88,9 +88,9 @@ def _wanted(store: Store, kept: Kept, pattern: str) -> bool:
 
 
 def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
-    """Both verdicts ("not comparable": the module's takes loops to end that wait for other programs,
-    and here there is one): "agree", "coarse" (only scratch memory makes the difference), "differ",
-    "unsupported"; "none" if there is no such op to delete."""
+    """Both verdicts ("not comparable": the module's takes loops to end that wait for other
+    programs, and here there is one): "agree", "coarse" (only scratch memory makes the difference),
+    "differ", "unsupported"; "none" if there is no such op to delete."""
     from xttir.analyses.launches import verify_launch
     from xttir.analyses.modules import verify_module
     from xttir.diagnostics import XttirError
