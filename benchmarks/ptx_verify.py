@@ -2,7 +2,7 @@
 
 Triton's persistent matrix product and attention for compute capability 10.0 are compiled from the
 scripts of tests/data, at several sizes. Cost: CPU time of `xttir verify KERNEL --launch L` as a
-whole; growth: of trace and verdict alone, in one process that has seen the kernel before.
+whole; growth: of trace and verdict alone, in one process that does both sizes in turns.
 """
 
 from __future__ import annotations
@@ -28,13 +28,18 @@ import sys, time
 from xttir.analyses.launches import verify_launch
 from xttir.frontends.launch_description import load
 from xttir.frontends.ptx import parse_ptx
-module = parse_ptx(open(sys.argv[1]).read(), sys.argv[1])
-launch, best = load(sys.argv[2]), 1e9
-for _ in range(int(sys.argv[3]) + 1):
-    start = time.process_time()
-    _, report = verify_launch(module, launch)
-    best = min(best, time.process_time() - start)
-print(report.verdict, best)
+repeat, *files = sys.argv[1:]
+kernels = [
+    (parse_ptx(open(ptx).read(), ptx), load(launch))
+    for ptx, launch in zip(files[::2], files[1::2])
+]
+best = [1e9] * len(kernels)
+for _ in range(int(repeat) + 1):
+    for n, kernel in enumerate(kernels):
+        start = time.process_time()
+        verify_launch(*kernel)
+        best[n] = min(best[n], time.process_time() - start)
+print(*best)
 """
 
 
@@ -74,7 +79,7 @@ def _rows(name: str, found: dict[int, tuple[Path, Path]], repeat: int) -> list[R
         fine = seconds <= limit and memory <= MEMORY and verdict == 0
         note = f"{memory / 1e6:.0f} MB, exit code {verdict}"
         out.append(Row(f"verify-{name}", f"K={size}", seconds, "s", f"<= {limit:g}", fine, note))
-    small, large = (inside(*found[k], repeat) for k in DOUBLED)
+    small, large = inside([found[k] for k in DOUBLED], repeat)
     ratio = large / small
     note = f"{small:.2f} s, {large:.2f} s"
     out.append(Row(f"verify-{name}", "twice K", ratio, "x", f"<= {GROWTH}", ratio <= GROWTH, note))
@@ -90,8 +95,9 @@ def whole(ptx: Path, launch: Path) -> tuple[float, float, int]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss * 1024, process.returncode
 
 
-def inside(ptx: Path, launch: Path, repeat: int) -> float:
-    """CPU seconds of trace and verdict."""
-    command = [sys.executable, "-c", INSIDE, str(ptx), str(launch), str(repeat)]
+def inside(kernels: list[tuple[Path, Path]], repeat: int) -> list[float]:
+    """CPU seconds of trace and verdict, by kernel; in turns, as a machine's speed varies."""
+    files = [str(file) for pair in kernels for file in pair]
+    command = [sys.executable, "-c", INSIDE, str(repeat), *files]
     ended = subprocess.run(command, capture_output=True, text=True, check=True)
-    return float(ended.stdout.split()[-1])
+    return [float(word) for word in ended.stdout.split()]
