@@ -12,7 +12,7 @@ import numpy as np
 
 from xttir.analyses.events import Access, Bounds, Footprint, Mode, Scope, Sem, Space
 from xttir.diagnostics import Kind
-from xttir.interp.ptx import copies
+from xttir.interp.ptx import replicas
 from xttir.interp.ptx.actual_step import ActualStep
 from xttir.interp.ptx.instruction import UNKNOWN, Mem, Reg, Symbol, Vec, meaning
 from xttir.interp.ptx.leaving import Leaving
@@ -464,7 +464,7 @@ def _emit_store(
     written = print_of(step, place, Mode.WRITE, form.total)
     if step.tracing and place.span is None:
         rows = slice(None) if place.rows is None else place.rows
-        more = more | copies.repeated(written, value, step.cta[rows], step.tid[rows])
+        more = more | replicas.repeated(written, value, step.cta[rows], step.tid[rows])
     step.emit(
         Access(
             step.ins.index,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from xttir.analyses.events import Access, Footprint, Mode, Space
-from xttir.interp.ptx import copies
+from xttir.interp.ptx import replicas
 from xttir.interp.ptx.instruction import UNKNOWN, Ins, meaning
 from xttir.interp.ptx.step import Step
 from xttir.interp.ptx.units import Skip, check_aligned, give_up, memory_operand, units
@@ -227,7 +227,7 @@ def stmatrix(step: Step) -> None:
     step.memory.store(place, data)
     # What a lane's row gets is made of the registers of all lanes.
     numbers = step.fingerprints(ins.src[1], together=True)
-    more = {} if numbers is None else copies.repeated(place, numbers, step.cta, step.tid)
+    more = {} if numbers is None else replicas.repeated(place, numbers, step.cta, step.tid)
     step.emit(Access(ins.index, step.lanes, (place,), **more))
 
 

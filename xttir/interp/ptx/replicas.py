@@ -32,39 +32,33 @@ def repeated(place: Footprint, value: Any, cta: np.ndarray, thread: np.ndarray) 
     else:
         block = np.zeros(where.shape, np.int64)
     mine = np.broadcast_to(value, (len(live), *value.shape[1:]))[live]
-    if equal(where, block, mine, size):
-        return {"equal": True}
-    return {"copied": copied(where, block, cta[live], thread[live], mine, size)}
-
-
-def equal(where: np.ndarray, block: np.ndarray, value: np.ndarray, size: int) -> bool:
-    """Whether lanes that write one place write one `value` (n, ..). `where` (n,), `block` (n,): the
-    place, `size` bytes."""
     order, near, same = _neighbours(where, block, size)
+    rows = mine.reshape(len(where), -1)
+    if _equal(rows[order], near, same):
+        return {"equal": True}
+    if not same[near].all():
+        return {"copied": False}
+    return {"copied": _copied(where, block, cta[live], thread[live], rows)}
+
+
+def _equal(rows: np.ndarray, near: np.ndarray, same: np.ndarray) -> bool:
+    """Whether values, (n, ..) in an order by place, are one for each place; `near`, `same`: see
+    `_neighbours`."""
     if not near.any():
         return True
-    rows = value.reshape(len(where), -1)[order]
     alike = (rows[1:] == rows[:-1]).all(axis=1)
     return bool((alike & same)[near].all())
 
 
-def copied(
-    where: np.ndarray,
-    block: np.ndarray,
-    cta: np.ndarray,
-    thread: np.ndarray,
-    value: np.ndarray,
-    size: int,
+def _copied(
+    where: np.ndarray, block: np.ndarray, cta: np.ndarray, thread: np.ndarray, rows: np.ndarray
 ) -> bool:
-    """Whether warps that write one place write the same values to it from the same lanes. `cta`,
-    `thread` (n,): who writes; the others as for `equal`."""
-    _, near, same = _neighbours(where, block, size)
-    if not same[near].all():
-        return False
+    """Whether warps that write one place write the same values to it from the same lanes. `where`,
+    `block` (n,): the place; `cta`, `thread` (n,): who writes; `rows` (n, ..): what."""
     places = np.stack([block, where], axis=1)
     _, place = np.unique(places, axis=0, return_inverse=True)
     place = place.reshape(-1)
-    numbers = folded(value.reshape(len(where), -1).astype(np.uint64))
+    numbers = folded(rows.astype(np.uint64))
     each = mix(numbers + mix((thread & 31).astype(np.uint64)))
     warp = (cta.astype(np.int64) << 32) + (thread >> 5)
     order = np.lexsort((warp, place))
