@@ -104,7 +104,7 @@ class _Search:
         stack = [self._push(world, -1)] if self._keep(world, -1) else []
         while stack:
             state, number = stack.pop()
-            moves = self._moves(world, state)
+            moves = self._moves(world, state, self.reduce)
             for move in moves:
                 world.thaw(state)
                 if move[0] < 0:
@@ -113,13 +113,13 @@ class _Search:
                     world.go(move[0])
                 if not world.trapped:
                     world.local()
-                elif self.reduce and len(moves) == 1:
-                    # The end of everything is no move that the others have nothing to do with.
-                    moves += [m for m in self._all_moves(state) if m != move]
                 if not self._keep(world, number):
                     if self.first:
                         self.exhausted = False
                         return
+                    if self.reduce and len(moves) == 1:
+                        # The end of everything is no move that the others have nothing to do with.
+                        moves += [m for m in self._moves(world, state, False) if m != move]
                     continue
                 new = world.freeze()
                 if new not in self.seen:
@@ -153,7 +153,7 @@ class _Search:
             logs.append(log)
         return [move for log in reversed(logs) for move in log]
 
-    def _moves(self, world: World, state: State) -> list[Move]:
+    def _moves(self, world: World, state: State, reduce: bool) -> list[Move]:
         """The moves to try; none at the end. A deadlock is recorded here."""
         world.thaw(state)
         agents = [a for a in range(len(world.pcs)) if world.enabled(a)]
@@ -164,15 +164,9 @@ class _Search:
                 self._deadlock(world, left, self.seen[state])
             return []
         moves = [(a, world.pcs[a]) for a in agents] + [(-1, s) for s in landable]
-        if self.reduce and len(moves) > 1:
+        if reduce and len(moves) > 1:
             moves = self._persistent(world, agents, landable) or moves
         return moves
-
-    def _all_moves(self, state: State) -> list[Move]:
-        world = World(self.program, self._note)
-        world.thaw(state)
-        agents = [a for a in range(len(world.pcs)) if world.enabled(a)]
-        return [(a, world.pcs[a]) for a in agents] + [(-1, s) for s in world.landable()]
 
     def _persistent(self, world: World, agents: list[int], landable: list[int]) -> list[Move]:
         """One move that nothing else, now or later, has to do with."""
