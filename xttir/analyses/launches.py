@@ -20,6 +20,7 @@ from xttir.frontends.launch_description import LaunchDescription
 from xttir.garbage import no_collection
 
 
+@no_collection()
 def verify_launch(
     module: ModuleOp,
     launch: LaunchDescription,
@@ -30,17 +31,6 @@ def verify_launch(
 ) -> tuple[Trace, Report]:
     """A trace of the launch and the verdict on all schedules; see `verify_trace`.
     `most_steps`: of a trace, 0: the executor's choice. Raises InputError and Unsupported."""
-    with no_collection():
-        return _verified(module, launch, strict, pair, most_steps)
-
-
-def _verified(
-    module: ModuleOp,
-    launch: LaunchDescription,
-    strict: bool,
-    pair: Lines | None,
-    most_steps: int,
-) -> tuple[Trace, Report]:
     from xttir.interp.ptx.trace import trace
 
     found = trace(module, launch, most_steps=most_steps)

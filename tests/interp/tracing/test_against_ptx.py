@@ -173,15 +173,20 @@ STORES = [
 ]
 
 
-@pytest.mark.parametrize(("source", "target", "memory", "element"), STORES)
-def test_loads_and_stores(source, target, memory, element, tmp_path):
+def through_memory(source: str, target: str, memory: str, element: str) -> str:
+    """A module that stores a tile into shared memory and loads it in another layout."""
     descriptor = f"!ttg.memdesc<32x64x{element}, {memory}, #smem, mutable>"
-    text = module(
+    return module(
         tile("v", element, source)
         + f"""  %a = ttg.local_alloc %v : (tensor<32x64x{element}, {source}>) -> {descriptor}
   %w = ttg.local_load %a : {descriptor} -> tensor<32x64x{element}, {target}>"""
         + keep("w", element, target)
     )
+
+
+@pytest.mark.parametrize(("source", "target", "memory", "element"), STORES)
+def test_loads_and_stores(source, target, memory, element, tmp_path):
+    text = through_memory(source, target, memory, element)
     mine, theirs = both(text, tmp_path)
     assert mine == theirs
     assert [r for r in mine if isinstance(r, str)] == ["NamedBarrier"]
@@ -199,13 +204,7 @@ def test_loads_and_stores(source, target, memory, element, tmp_path):
     ],
 )
 def test_vectors_that_padding_moves(layout, memory, element, width, tmp_path):
-    descriptor = f"!ttg.memdesc<32x64x{element}, {memory}, #smem, mutable>"
-    text = module(
-        tile("v", element, layout)
-        + f"""  %a = ttg.local_alloc %v : (tensor<32x64x{element}, {layout}>) -> {descriptor}
-  %w = ttg.local_load %a : {descriptor} -> tensor<32x64x{element}, {layout}>"""
-        + keep("w", element, layout)
-    )
+    text = through_memory(layout, layout, memory, element)
     mine, theirs = of_both(*lowered(text, tmp_path / "k.ttgir"))
     ours, real = ([f.message for f in trace.faults] for trace in (mine, theirs))
     assert len(ours) == 2 * bool(width)
