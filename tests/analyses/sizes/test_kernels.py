@@ -12,7 +12,7 @@ from tests.analyses.sizes.kernels_access import ACCESS
 from tests.analyses.sizes.kernels_named import NAMED
 from tests.analyses.sizes.kernels_pairs import PAIRS, padded_kernel, rand
 from tests.analyses.sizes.kernels_programs import PROGRAMS
-from xttir.analyses.sizes import deadline
+from xttir.analyses.sizes import deadline, solver
 from xttir.diagnostics import Verdict
 
 
@@ -23,6 +23,15 @@ def test_kernels_that_are_right_for_every_size(case: Case) -> None:
     assert found.verdict is Verdict.VERIFIED, (found.faults, found.open)
     assert found.asked["out-of-bounds"] >= 2
     assert found.contract
+
+
+@pytest.mark.parametrize("seed", [1000, 2000])
+def test_a_proof_is_no_matter_of_luck(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches end or not by the order in which the solver tries things."""
+    monkeypatch.setattr(solver, "FIRST_SEED", seed)
+    with deadline.cpu_time():
+        found = decide(NAMED.cases["attention_forward"], 20)
+    assert found.verdict is Verdict.VERIFIED, found.open
 
 
 HARD = (

@@ -127,9 +127,13 @@ def cpu_seconds(first: str) -> float:
 
 def test_start_up_is_cheap() -> None:
     call = "from xttir.frontends.triton import install; install(90, lambda launch: None)"
-    plain = min(cpu_seconds("") for _ in range(3))
-    installed = min(cpu_seconds(call) for _ in range(3))
-    assert installed < 1.4 * plain
+    plain, installed = [], []
+    for _ in range(8):  # The least of some runs: other processes only ever add.
+        plain.append(cpu_seconds(""))
+        installed.append(cpu_seconds(call))
+        if min(installed) < 1.4 * min(plain):
+            return
+    raise AssertionError(f"{min(installed):.2f} s against {min(plain):.2f} s")
 
 
 def test_importing_xttir_imports_neither() -> None:

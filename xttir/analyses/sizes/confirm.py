@@ -99,7 +99,7 @@ def confirm(
     others = {a for a in found if not isinstance(a, Symbol) and a not in read}
     said = set(read.values()) <= contract.declared and question.kind is not Kind.RACE
     free = (not read or said) and not (others and loads)
-    if not spoken & contract.guessed and free:
+    if contract.guessed.isdisjoint(spoken) and free:
         answers = chain(answers, _others(contract, question, facts, budget))
     for answer in answers:
         if answer.model is not None:

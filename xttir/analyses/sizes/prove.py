@@ -10,7 +10,7 @@ from xttir.analyses.sizes.contract import GENERAL, Contract, from_launch
 from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, now, until
 from xttir.analyses.sizes.evaluate import Access, Evaluator
 from xttir.analyses.sizes.questions import Finding, ask, not_modelled
-from xttir.analyses.sizes.solver import Budget
+from xttir.analyses.sizes.solver import Budget, new_context
 from xttir.diagnostics import Fault, Kind, Location, Unsupported, Verdict
 from xttir.dialects import tt
 from xttir.dialects.locations import location_of
@@ -76,6 +76,7 @@ def _prove(contract: Contract, seconds: float) -> EverySize:
     launch = contract.launch
     assert launch is not None
     result = EverySize(launch.kernel, Verdict.VERIFIED)
+    new_context()
     try:
         with until(began + seconds):
             _look(contract, launch, Budget(seconds), result)

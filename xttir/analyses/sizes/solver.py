@@ -21,6 +21,7 @@ from xttir.analyses.sizes.deadline import (
     OUT_OF_TIME,
     OutOfTime,
     check_now,
+    left,
     now,
     solver_milliseconds,
     until,
@@ -64,6 +65,15 @@ QUICK_ROUNDS = 8
 
 ROUNDS = 60
 """How often products are made more precise before a question is given up."""
+
+SHARE = 0.25
+"""The part of the time left that a search gets before another begins."""
+
+FIRST_SEED = 0
+"""Of the solver. No answer shall depend on it."""
+
+LAST_SECONDS = 0.2
+"""Time left that is not worth dividing."""
 
 
 GENERAL, SHAPED, ACCIDENT = 0, 1, 2
@@ -116,12 +126,22 @@ class Budget:
         return max(0.0, self.end - now())
 
 
+_context = z3.Context()
+
+
+def new_context() -> None:
+    """Begin anew: what the solver does next does not depend on what was asked before."""
+    global _context
+    _context = z3.Context()
+
+
 class Translator:
     """Terms and conditions to z3. `axioms`: what must be stated along with them."""
 
     def __init__(self, exact: bool) -> None:
         self.exact = exact
         """Whether divisions and choices have their meaning, rather than only their bounds."""
+        self.context = _context
         self.axioms: list[Any] = []
         self.products: list[_Product] = []
         self._atoms: dict[Atom, Any] = {}
@@ -145,7 +165,7 @@ class Translator:
         rest: dict[Monomial, int] = {}
         for monomial, c in value.parts.items():
             if not monomial:
-                parts.append(z3.IntVal(c))
+                parts.append(z3.IntVal(c, self.context))
             elif len(monomial) == 1:
                 parts.append(c * self.atom(monomial[0]))
             else:
@@ -159,7 +179,7 @@ class Translator:
             negative = sum(c < 0 for c in quotient.values()) * 2 > len(quotient)
             self._product(factor, -other if negative else other)
         if not parts:
-            return z3.IntVal(0)
+            return z3.IntVal(0, self.context)
         return z3.Sum(parts) if len(parts) > 1 else parts[0]
 
     def monomial(self, atoms: Monomial) -> Any:
@@ -168,7 +188,7 @@ class Translator:
             return self.atom(atoms[0])
         found = self._monomials.get(atoms)
         if found is None:
-            found = self._monomials[atoms] = z3.FreshInt("product")
+            found = self._monomials[atoms] = z3.FreshInt("product", self.context)
             for factor in dict.fromkeys(atoms):
                 self._product(factor, Term({_without(atoms, factor): 1}))
         return found
@@ -190,14 +210,14 @@ class Translator:
             return found
         if isinstance(atom, Symbol | Opaque) or not self.exact:
             name = atom.name if isinstance(atom, Symbol) else "data"
-            found = self._atoms[atom] = z3.FreshInt(name)
+            found = self._atoms[atom] = z3.FreshInt(name, self.context)
             low, high = bounds_of(atom)
             if low is not None:
                 self.axioms.append(found >= low)
             if high is not None:
                 self.axioms.append(found <= high)
         elif isinstance(atom, Choice):
-            found = z3.FreshInt("choice")
+            found = z3.FreshInt("choice", self.context)
             self._atoms[atom] = found
             condition = self.condition(atom.condition)
             self.axioms.append(z3.Implies(condition, found == self.term(atom.a)))
@@ -211,8 +231,8 @@ class Translator:
         """a = b*q + r, for the quotient and the remainder of the same two terms at once."""
         a, b = atom.a, atom.b
         quotient, remainder = Quotient(a, b), Remainder(a, b)
-        q = self._atoms[quotient] = z3.FreshInt("quotient")
-        r = self._atoms[remainder] = z3.FreshInt("remainder")
+        q = self._atoms[quotient] = z3.FreshInt("quotient", self.context)
+        r = self._atoms[remainder] = z3.FreshInt("remainder", self.context)
         dividend, divisor = self.term(a), self.term(b)
         product = self.term(b * term_of(quotient))
         add = self.axioms.append
@@ -228,7 +248,7 @@ class Translator:
 
     def condition(self, c: Cond) -> Any:
         if isinstance(c, bool):
-            return z3.BoolVal(c)
+            return z3.BoolVal(c, self.context)
         found = self._conditions.get(c)
         if found is None:
             found = self._conditions[c] = self._condition(c)
@@ -240,7 +260,7 @@ class Translator:
         if isinstance(c, Zero):
             return self.term(c.term) == 0
         if isinstance(c, Unknown):
-            return self._unknowns.setdefault(c.key, z3.FreshBool("unknown"))
+            return self._unknowns.setdefault(c.key, z3.FreshBool("unknown", self.context))
         if isinstance(c, Not):
             return z3.Not(self.condition(c.inner))
         assert isinstance(c, And)
@@ -356,10 +376,10 @@ def decide_for(
     return answer
 
 
-def shared_symbols(conditions: Iterable[Cond]) -> set[Symbol]:
-    """The symbols in `conditions` that all programs share."""
+def shared_symbols(conditions: Iterable[Cond]) -> list[Symbol]:
+    """The symbols in `conditions` that all programs share, in order."""
     found = frozenset[Leaf]().union(*map(condition_leaves, conditions))
-    return {a for a in found if isinstance(a, Symbol) and a.shared}
+    return sorted((a for a in found if isinstance(a, Symbol) and a.shared), key=order)
 
 
 def small(conditions: Sequence[Cond], facts: Sequence[Fact], limit: int = SMALL) -> list[Cond]:
@@ -380,26 +400,27 @@ def _decide(
 
 def _search(conditions: Sequence[Cond], facts: Sequence[Fact], exact: bool) -> Answer:
     translator = Translator(exact)
-    solver = z3.SolverFor("QF_LIA")
     asked = [translator.condition(c) for c in conditions]
-    stated = [(z3.FreshBool("fact"), translator.condition(f.condition), f) for f in facts]
+    stated = [
+        (z3.FreshBool("fact", translator.context), translator.condition(f.condition), f)
+        for f in facts
+    ]
+    solver = _Restarted(translator.context)
     solver.add(translator.axioms)
     solver.add(asked)
-    for literal, condition, _ in stated:
-        solver.add(z3.Implies(literal, condition))
+    solver.add([z3.Implies(literal, condition) for literal, condition, _ in stated])
     solver.add(_first_lemmas(translator.products))
     literals = [literal for literal, _, _ in stated]
     for n in range(ROUNDS):
         check_now()
-        solver.set("timeout", solver_milliseconds())
         result = solver.check(literals)
         if result == z3.unsat:
-            core = {str(c) for c in solver.unsat_core()}
+            core = {str(c) for c in solver.solver.unsat_core()}
             return Answer(True, [f for literal, _, f in stated if str(literal) in core])
         if result != z3.sat:
             check_now()
-            return Answer(False, why="the solver gave up: " + solver.reason_unknown())
-        model = solver.model()
+            return Answer(False, why="the solver gave up: " + solver.solver.reason_unknown())
+        model = solver.solver.model()
         lemmas = _lemmas(translator.products, model)
         if not exact and (not lemmas or n > QUICK_ROUNDS):
             return Answer(False)
@@ -407,6 +428,40 @@ def _search(conditions: Sequence[Cond], facts: Sequence[Fact], exact: bool) -> A
             return Answer(False, model=translator.values(model))
         solver.add(lemmas)
     return Answer(False, why="products of sizes that linear arithmetic does not settle")
+
+
+_TIMED_OUT = ("timeout", "canceled")
+
+
+class _Restarted:
+    """A solver that begins again, with another seed, when an answer takes a large part of the time
+    left: what one search is lost in, another often has at once."""
+
+    def __init__(self, context: Any) -> None:
+        self.context = context
+        self.stated: list[Any] = []
+        self.seed = FIRST_SEED
+        self._begin()
+
+    def _begin(self) -> None:
+        self.solver = z3.SolverFor("QF_LIA", ctx=self.context)
+        self.solver.set("random_seed", self.seed)
+        self.solver.add(self.stated)
+        self.seed += 1
+
+    def add(self, statements: list[Any]) -> None:
+        self.stated += statements
+        self.solver.add(statements)
+
+    def check(self, literals: list[Any]) -> Any:
+        while True:
+            last = left() < LAST_SECONDS
+            self.solver.set("timeout", solver_milliseconds(1 if last else SHARE))
+            result = self.solver.check(literals)
+            if result != z3.unknown or last or self.solver.reason_unknown() not in _TIMED_OUT:
+                return result
+            check_now()
+            self._begin()
 
 
 def _first_lemmas(products: list[_Product]) -> list[Any]:

@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import count
 from typing import Any, Self
-from weakref import WeakKeyDictionary, WeakValueDictionary
+from weakref import WeakValueDictionary
 
 from xttir.analyses.sizes.deadline import check
 
@@ -21,14 +22,24 @@ _made: WeakValueDictionary[tuple[Any, ...], Any] = WeakValueDictionary()
 _terms: WeakValueDictionary[frozenset[Any], Term] = WeakValueDictionary()
 
 
+_serials = count()
+
+
 class Interned:
-    """Equal parts make one object, so that equality is identity."""
+    """Equal parts make one object, so that equality is identity.
+
+    `serial` grows with every object made: an order that is the same in every run, as that of a set
+    is not.
+    """
+
+    serial: int
 
     def __new__(cls, *parts: object) -> Self:
         key = (cls, *parts)
         found = _made.get(key)
         if found is None:
             found = _made[key] = super().__new__(cls)
+            object.__setattr__(found, "serial", next(_serials))
         return found
 
 
@@ -192,12 +203,9 @@ def term_of(atom: Atom) -> Term:
     return Term({(atom,): 1})
 
 
-_ranks: WeakKeyDictionary[Atom, int] = WeakKeyDictionary()
-
-
-def order(atom: Atom) -> int:
-    """Atoms in the order in which they were first multiplied: any fixed order will do."""
-    return _ranks.setdefault(atom, len(_ranks))
+def order(made: Interned) -> int:
+    """A key to sort by: the order in which atoms and conditions were made."""
+    return made.serial
 
 
 def _product(monomial: Monomial) -> tuple[Bound, Bound]:
@@ -285,12 +293,15 @@ class Zero(Interned):
     term: Term
 
 
-@dataclass(frozen=True)
-class Unknown:
+@dataclass(frozen=True, eq=False)
+class Unknown(Interned):
     """A truth value nothing is known of. Equal keys are equal values."""
 
     key: tuple[object, ...]
     why: str = ""
+
+    def __new__(cls, key: tuple[object, ...], why: str = "") -> Self:
+        return super().__new__(cls, key, why)
 
 
 @dataclass(frozen=True, eq=False)
@@ -300,10 +311,13 @@ class Not(Interned):
 
 @dataclass(frozen=True, eq=False)
 class And(Interned):
-    parts: frozenset[Cond]
+    """All of `parts`: two or more, in order, no constants."""
+
+    parts: tuple[Simple, ...]
 
 
-Cond = bool | AtMost | Zero | Unknown | Not | And
+Simple = AtMost | Zero | Unknown | Not
+Cond = bool | Simple | And
 Leaf = Symbol | Opaque | Unknown
 
 
@@ -343,18 +357,19 @@ def negation(c: Cond) -> Cond:
 
 
 def both(*conditions: Cond) -> Cond:
-    parts: set[Cond] = set()
+    parts: set[Simple] = set()
     for c in conditions:
-        if c is False:
+        if isinstance(c, And):
+            parts.update(c.parts)
+        elif not isinstance(c, bool):
+            parts.add(c)
+        elif not c:
             return False
-        if c is True:
-            continue
-        parts |= c.parts if isinstance(c, And) else {c}
     if any(negation(c) in parts for c in parts):
         return False
     if len(parts) == 1:
         return next(iter(parts))
-    return And(frozenset(parts)) if parts else True
+    return And(tuple(sorted(parts, key=order))) if parts else True
 
 
 def either(*conditions: Cond) -> Cond:
