@@ -36,21 +36,27 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--tables", default=",".join(TABLES))
     parser.add_argument("--op", default="", help="only operations whose name has this in it")
     parser.add_argument("--seconds", type=float, default=20, help="CPU time for a kernel (20)")
-    parser.add_argument("--results", type=Path, help="append a line of JSON for each kernel")
+    parser.add_argument("--results", type=Path, help="append a line of JSON a kernel; goes on")
     parser.add_argument("--collect", type=Path, help="only write the launches into this folder")
     parser.add_argument("--from", type=Path, dest="folder", help="launches written by --collect")
     parser.add_argument("--no-run", action="store_true", help="kernels do not run: quicker")
     args = parser.parse_args(arguments)
     verdicts: dict[str, Counter[str]] = {}
+    done: set[str] = set()
+    if args.results and args.results.exists():
+        for line in args.results.read_text().splitlines():
+            known = json.loads(line)
+            done.add(known["kernel"])
+            _count(verdicts, known["kernel"], known["verdict"])
     for name, launch in _launches(args):
-        if args.op not in name.partition("/")[2].partition("/")[0]:
+        if args.op not in name.partition("/")[2].partition("/")[0] or name in done:
             continue
         if args.collect:
             _write(args.collect, name, launch)
             print(name, flush=True)
             continue
         outcome = _judge(launch, args.seconds)
-        verdicts.setdefault(name.rpartition(": ")[2], Counter())[outcome["verdict"]] += 1
+        _count(verdicts, name, outcome["verdict"])
         print(f"{outcome['verdict']:12} {outcome['seconds']:6.1f} s  {name}", flush=True)
         for line in outcome["notes"]:
             print(f"             {line}")
@@ -62,6 +68,10 @@ def main(arguments: list[str] | None = None) -> int:
     print(f"{dict(totals)} of {totals.total()} variants; "
           f"{whole} of {len(verdicts)} kernels verified in all of theirs")  # fmt: skip
     return int(totals["fault"] > 0)
+
+
+def _count(verdicts: dict[str, Counter[str]], name: str, verdict: str) -> None:
+    verdicts.setdefault(name.rpartition(": ")[2], Counter())[verdict] += 1
 
 
 def _launches(args: Any) -> Iterator[tuple[str, Any]]:
