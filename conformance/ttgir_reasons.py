@@ -9,6 +9,7 @@ orders nothing that the module accesses.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,10 +23,11 @@ from conformance.other_threads import permute
 from xttir.analyses.modules import verify_module
 from xttir.analyses.trips.growth import deciding_arguments
 from xttir.analyses.trips.prove import every_trip
-from xttir.diagnostics import Fault, Policy, XttirError
+from xttir.diagnostics import Fault, Kind, Policy, XttirError
 from xttir.dialects import cf, tt
 from xttir.interp.launch import Storage, TensorArg
 from xttir.interp.tracing import Launch
+from xttir.interp.tracing.agents import Agent
 from xttir.interp.tracing.open_loops import loops_of
 
 BARRIERS = ("ttg.barrier", "gpu.barrier")
@@ -40,6 +42,7 @@ MOST_RAISED = 8
 
 LARGER = "a larger launch"
 LETTER = "the letter of the rules: what hardware orders by itself"
+WITHIN = "what barriers in the lowering of other ops order as well"
 DATA = "other integers in tensors"
 ROUNDS = "loops that go round more often than at any launch tried"
 EVERY = "nothing: verified without them for every number of iterations"
@@ -55,6 +58,22 @@ def stripped(module: ModuleOp) -> int:
         op.detach()
         op.erase()
     return len(barriers)
+
+
+@contextlib.contextmanager
+def apart() -> Iterator[None]:
+    """Threads do not meet within the lowering of other ops than barriers."""
+    meet = Agent.meet
+
+    def at_barriers(a: Agent, op: Operation) -> None:
+        if op.name in BARRIERS:
+            meet(a, op)
+
+    Agent.meet = at_barriers
+    try:
+        yield
+    finally:
+        Agent.meet = meet
 
 
 def needed_for(module: ModuleOp, whole: ModuleOp, launch: Launch, seconds: float) -> dict[str, Any]:
@@ -73,6 +92,9 @@ def needed_for(module: ModuleOp, whole: ModuleOp, launch: Launch, seconds: float
             return {"found": "fault", "for": what, "raised": changed}
     if asked.letters(module, launch) - asked.letters(whole, launch):
         return {"found": "redundant", "for": LETTER}
+    with apart():
+        if asked.races(module, launch) - asked.races(whole, launch):
+            return {"found": "redundant", "for": WITHIN}
     if not launch.tensors and asked.for_every_trip(module, launch):
         return {"found": "redundant", "for": EVERY}
     asked.unsure = False
@@ -117,6 +139,15 @@ class _Asked:
     def refuted(self, module: ModuleOp, launch: Launch) -> bool:
         """Whether a launch has a fault that is not of the letter only."""
         return any(f.policy is not Policy.STRICT for f in self.faults(module, launch))
+
+    def races(self, module: ModuleOp, launch: Launch) -> set[str]:
+        """Races and lifetimes, equal for equal places."""
+        found = self.faults(module, launch)
+        return {
+            f"{f.kind} {f.locations}"
+            for f in found
+            if f.policy is not Policy.STRICT and f.kind in (Kind.RACE, Kind.LIFETIME)
+        }
 
     def letters(self, module: ModuleOp, launch: Launch) -> set[str]:
         """Faults of the letter, equal for equal places."""

@@ -21,6 +21,9 @@ HEAD = """
 #mma8 = #ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [8, 1], instrShape = [16, 64, 16]}>
 #parent = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], warpsPerCTA = [1, 4], order = [1, 0]}>
 #rows = #ttg.slice<{dim = 0, parent = #parent}>
+#nvr = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16, CGALayout = [[1, 0]]}>
+#parent2 = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [32, 1], warpsPerCTA = [1, 4], order = [1, 0], CGALayout = [[0, 1]]}>
+#rows2 = #ttg.slice<{dim = 0, parent = #parent2}>
 #smem = #ttg.shared_memory
 #scales = #ttng.tensor_memory_scales_encoding<>
 #sreg = #ttg.linear<{register = [[0, 1], [0, 2], [32, 0], [64, 0]], lane = [[1, 0], [2, 0], [4, 0], [8, 0], [16, 0]], warp = [[0, 0], [0, 0]], block = []}>
@@ -90,6 +93,32 @@ def test_rows_are_gathered_by_the_warps_that_hold_their_numbers():
     assert [touched(e.footprints[0], r) for e in stores for r in range(4)] == everything
     (commit,) = only(body, ev.GroupCommit)
     assert commit.lanes.size == 128
+
+
+def test_rows_are_gathered_into_the_block_that_holds_them():
+    """The lower half of memory that is dealt to two blocks lies in the second one; each of them
+    gathers half of it, at the numbers that it holds, and is told at its own barrier."""
+    whole = "!ttg.memdesc<64x128xf16, #nvr, #smem, mutable>"
+    half = "!ttg.memdesc<32x128xf16, #nvr, #smem, mutable, 64x128>"
+    bar = "!ttg.memdesc<2xi64, #bar2, #smem, mutable>"
+    body = f"""
+  %f = ttg.local_alloc {{allocation.offset = 65000 : i32}} : () -> {bar}
+  ttng.init_barrier %f, 1 : {bar}
+  %n = arith.constant dense<0> : tensor<32xi32, #rows2>
+  %s = ttg.local_alloc {{allocation.offset = 0 : i32}} : () -> {whole}
+  %t = ttg.memdesc_subslice %s[32, 0] : {whole} -> {half}
+  ttng.async_tma_gather %x[%n, %c0] %t, %f, %true : !tt.tensordesc<1x128xf16, #nv>, tensor<32xi32, #rows2>, i32, {bar}, {half}, i1
+"""  # noqa: E501
+    loads = only(body, ev.AsyncOp, blocks=2)
+    touching: dict[int, set[int]] = {0: set(), 1: set()}
+    for load in loads:
+        (write,) = load.footprints
+        assert write.cta is not None and set(np.unique(write.cta)) == {1}
+        assert load.completion.cta.reshape(-1).tolist() == [r // 128 for r in load.lanes]
+        for row, lane in enumerate(load.lanes.tolist()):
+            touching[lane // 128] |= touched(write, row)
+    assert touching[0] | touching[1] == set(range(8192))
+    assert not touching[0] & touching[1]
 
 
 def test_a_warpgroup_reads_its_rows():

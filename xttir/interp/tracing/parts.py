@@ -15,7 +15,7 @@ from xttir.analyses.events import Footprint, Mode, Proxy, Space
 from xttir.diagnostics import Unsupported
 from xttir.dialects.layouts.encodings import TensorMemoryScalesEncodingAttr
 from xttir.dialects.layouts.parameters import cga_of, shape_per_block
-from xttir.dialects.layouts.to_linear import linear_layout, memory_shape
+from xttir.dialects.layouts.to_linear import allocation_blocks, linear_layout, memory_shape
 from xttir.dialects.ttg import MemDescType
 from xttir.interp.physical import ROW_BYTES, ROWS
 from xttir.interp.tracing.footprints import Pieces, copies, merged, placed, used
@@ -51,16 +51,34 @@ def _local(view: View, rank: int, free: int) -> np.ndarray:
         box = (*shape[: len(shape) - len(inner)], *part)
         return at[tuple(slice(size) for size in box)]
     mine = view.pattern.blocks & ~free == rank
-    if mine.all():
-        return at
+    part = at[_box(mine)]
+    inner = memory_shape(view.ty.encoding, at.shape)
+    if part.shape[at.ndim - len(inner) :] != tuple(
+        shape_per_block(cga_of(view.ty.encoding), inner)
+    ):
+        raise Unsupported("a view of memory that other blocks hold than its type says")
+    return part
+
+
+def _box(mine: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Indices of the elements that are `mine`, a box."""
     held = [
-        np.flatnonzero(mine.any(axis=tuple(j for j in range(at.ndim) if j != i)))
-        for i in range(at.ndim)
+        np.flatnonzero(mine.any(axis=tuple(j for j in range(mine.ndim) if j != i)))
+        for i in range(mine.ndim)
     ]
     box = np.ix_(*held)
     if not mine[box].all():
         raise Unsupported("memory whose elements are not dealt to blocks in boxes")
-    return at[box]
+    return box
+
+
+def dealt(view: View, rank: int) -> tuple[np.ndarray, np.ndarray]:
+    """`Pattern.at` of the elements that the type of a view in shared memory deals to a block, and
+    the blocks that hold them: others where it is a slice of memory whose type deals the whole."""
+    shape, free = view.ty.get_shape(), copies(view.ty)
+    blocks = np.broadcast_to(allocation_blocks(view.ty.encoding, shape), shape)
+    box = _box(blocks & ~free == rank & ~free)
+    return view.pattern.at[box], view.pattern.blocks[box] & ~free | rank & free
 
 
 def gathered(

@@ -30,7 +30,7 @@ from xttir.interp.tracing import kernel
 from xttir.interp.tracing.footprints import copies, footprint
 from xttir.interp.tracing.handlers import events
 from xttir.interp.tracing.mbarriers import Barrier, barrier_of, known_view, live, update
-from xttir.interp.tracing.parts import built, local
+from xttir.interp.tracing.parts import built, dealt, local
 from xttir.interp.tracing.values import View
 
 if TYPE_CHECKING:
@@ -259,12 +259,12 @@ def _row_messages(
 
         def build(group: int = group, first: int = first) -> tuple[np.ndarray, np.ndarray]:
             parts, owners = [], []
-            for rank, goal in zip(ranks.tolist(), targets.tolist(), strict=True):
-                at = local(view, rank)[:, first : first + width]
+            for rank, goal in zip(ranks.tolist(), targets, strict=True):
+                at, home = (x[:, first : first + width] for x in dealt(view, rank))
                 for warp in warps:
-                    part = at[held[group : group + 4, warp, rank] % at.shape[0]].reshape(-1)
-                    parts.append(np.tile(part, len(goal)))
-                    owners.append(np.repeat(np.asarray(goal), part.size))
+                    rows = held[group : group + 4, warp, rank] % at.shape[0]
+                    parts.append(np.tile(at[rows].reshape(-1), goal.size))
+                    owners.append((home[rows].reshape(-1) ^ goal[:, None] ^ rank).reshape(-1))
             return np.stack(parts), np.stack(owners)
 
         step = ("rows", rows, group, first, a.warps, ranks.tobytes(), targets.tobytes())
