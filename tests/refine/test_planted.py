@@ -14,8 +14,8 @@ PLANTED = all_planted()
 def test_planted_fault_is_found_at_its_stage(planted: Planted) -> None:
     stages = [
         Stage("", planted.source, file="source.mlir"),
-        Stage("right", planted.right, file="right.mlir"),
-        Stage("wrong", planted.wrong, file="wrong.mlir"),
+        Stage("right", planted.right),
+        Stage("wrong", planted.wrong),
     ]
     found = validate(stages)
     assert not found.unsupported

@@ -3,17 +3,20 @@
 The product is that of `tt.dot` and `tt.dot_scaled`, bit for bit; what differs is where operands lie
 and when they are read. An asynchronous product reads and writes when it is issued, which is a legal
 order; its accesses carry the stamp of its engine, so that whoever touches their memory before the
-product is known to be done races with it.
+product is known to be done races with it. So does whoever uses the registers that it writes: they
+are undefined until a wait, and but for the next product that adds to them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
 
+from xttir.diagnostics import Kind
 from xttir.dialects import ttg, ttng
 from xttir.dialects.layouts.placement import integer_attribute, module_of
 from xttir.interp import phases, shared
@@ -26,11 +29,11 @@ from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import select
 from xttir.interp.memdesc import TOKEN
 from xttir.interp.numerics import products
-from xttir.interp.order import TCGEN05, Groups, Stamp
+from xttir.interp.order import TCGEN05, Groups, Stamp, chosen
 from xttir.interp.physical import in_tensor_memory
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.predicates import Held, held, where_held
-from xttir.interp.taint import Tainted
+from xttir.interp.taint import Origin, Tainted, taint_with
 from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory
 from xttir.interp.ttng_sync import operand_slots
 from xttir.interp.types import shape_of
@@ -91,13 +94,59 @@ def build_warp_group_dot(c: Compiler, op: Operation, ins: Slots, outs: Slots) ->
         stamp = engine.stamp()
         a = _operand(m, op, frame[slots["a"]], op.a, stamp)
         b = _operand(m, op, frame[slots["b"]], op.b, stamp)
-        total = frame[slots["c"]]
+        total = _accumulated(frame[slots["c"]])
         used = held(m, op, None if slots["use_c"] is None else frame[slots["use_c"]])
         total = _kept(total, used)
-        frame[outs[0]] = _product((a, b, total), multiply)
+        value = _product((a, b, total), multiply)
+        frame[outs[0]] = _under_way(m, op, value, stamp) if asynchronous else value
         _issued(m, engine, asynchronous)
 
     return run
+
+
+@dataclass(frozen=True)
+class InFlight(Origin):
+    """Why registers that a product still writes are undefined. `stamp`: the product's."""
+
+    stamp: Stamp | None = None
+
+
+def _under_way(m: Machine, op: Operation, value: Any, stamp: Stamp) -> Any:
+    """The registers that the product `op` writes, until it is waited for."""
+    if type(value) is Tainted:
+        return value
+    origin = InFlight(
+        op,
+        Kind.RACE,
+        "registers that a product in flight still writes",
+        "registers that a warp_group_dot in flight writes are used before it is waited for",
+        hint="wait for it (ttng.warp_group_dot_wait) before its result is used",
+        pid=int(m.pids.min()),
+        stamp=stamp,
+    )
+    return taint_with(m, value, np.ones((1,) * value.ndim, bool), origin)
+
+
+def _accumulated(total: Any) -> Any:
+    """What a product adds to: registers in flight too, as the engine keeps its order."""
+    if type(total) is Tainted and type(total.origin) is InFlight:
+        return total.value
+    return total
+
+
+def _waited(m: Machine, value: Any) -> Any:
+    """`value` after a wait, which may have ended the product that writes it."""
+    if type(value) is not Tainted or type(value.origin) is not InFlight:
+        return value
+    assert value.origin.stamp is not None
+    done = m.clock.ordered(value.origin.stamp)
+    if done is True:
+        return value.value
+    here = np.broadcast_to(chosen(done, m.positions()), (m.pids.size,))
+    if here.all():
+        return value.value
+    bad = value.bad & ~here.reshape((-1,) + (1,) * (value.bad.ndim - 1))
+    return Tainted(value.value, bad, value.origin)
 
 
 def _kept(total: Any, used: Held) -> Any:
@@ -128,7 +177,7 @@ def build_warp_group_dot_wait(c: Compiler, op: Operation, ins: Slots, outs: Slot
     def run(m: Machine, frame: Frame) -> None:
         m.clock.engine(WGMMA).wait(outstanding, m.positions())
         for source, target in zip(ins, outs, strict=True):
-            frame[target] = frame[source]
+            frame[target] = _waited(m, frame[source])
 
     return run
 

@@ -5,7 +5,7 @@ The source's run must be defined; where it is not, the target is free, and there
 compare. Then the target must be defined too, must leave the same memory behind, must not write
 bytes that the source does not write, and must not read memory beyond what the source touches: that
 memory need not exist. Integers are compared bit for bit. Floats are too, but a difference that
-rounding can explain is a `rounding` difference, which is told and is not a fault.
+rounding can explain (see `rounding`) is a `rounding` difference, which is told and is not a fault.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from xttir.diagnostics import Fault, Kind
@@ -22,11 +23,8 @@ from xttir.interp.memory import Region
 from xttir.interp.report import ranges_text
 from xttir.interp.types import is_float
 from xttir.refine.outcome import Outcome
+from xttir.refine.rounding import Tolerance, tolerance
 from xttir.refine.world import Case, touched
-
-ROUNDINGS = 64
-"""Roundings that may separate two results: the tolerance is this many units in the last place, at
-the magnitude of the largest result of the tensor."""
 
 MAX_VALUES = 8
 """Differing values kept as examples."""
@@ -66,11 +64,10 @@ class Difference:
         return self.what != "rounding"
 
 
-def compare(case: Case, source: Outcome, target: Outcome, unit: float = 0.0) -> list[Difference]:
+def compare(case: Case, source: Outcome, target: Outcome) -> list[Difference]:
     """What is different, worst first; empty when the target's run refines the source's.
 
-    `source` must be defined, and neither run unsupported. `unit`: relative rounding unit of the
-    least precise float format that either program computes in, 0 to use that of each tensor.
+    `source` must be defined, and neither run unsupported.
     """
     found: list[Difference] = []
     for fault in target.faults:
@@ -87,10 +84,10 @@ def compare(case: Case, source: Outcome, target: Outcome, unit: float = 0.0) -> 
     if not target.completed and not found:
         found.append(Difference("end", Kind.DEADLOCK, "does not end"))
     if target.completed:
-        found += _results(source, target, unit)
+        found += _results(source, target)
     for position in range(len(case.memory)):
         if target.completed:
-            found += _values(case, position, source, target, unit)
+            found += _values(case, position, source, target)
             found += _writes(case, position, source, target)
         found += _reads(case, position, source, target)
     order = ("undefined", "end", "value", "write", "read", "rounding")
@@ -101,7 +98,7 @@ _ACCESS = {"load": ("read", "reads"), "store": ("write", "writes"), "atomic": ("
 """By the role of an access that leaves a buffer that ends where the source's accesses end."""
 
 
-def _results(source: Outcome, target: Outcome, unit: float) -> list[Difference]:
+def _results(source: Outcome, target: Outcome) -> list[Difference]:
     """Differences in what a function returns."""
     found: list[Difference] = []
     for n, (a, b) in enumerate(zip(source.results, target.results, strict=True)):
@@ -114,15 +111,13 @@ def _results(source: Outcome, target: Outcome, unit: float) -> list[Difference]:
             return f"result {n}" + (f"[{index}]" if index else "")
 
         pair = (np.ascontiguousarray(a).reshape(-1), np.ascontiguousarray(b).reshape(-1))
-        held = _elements(*pair, f"result {n}", name, unit)
+        held = _elements(*pair, f"result {n}", name, lambda: _tolerance(source, target))
         if held is not None:
             found.append(held[0])
     return found
 
 
-def _values(
-    case: Case, position: int, source: Outcome, target: Outcome, unit: float
-) -> list[Difference]:
+def _values(case: Case, position: int, source: Outcome, target: Outcome) -> list[Difference]:
     a, b = source.storages[position].bytes, target.storages[position].bytes
     if np.array_equal(a, b):
         return []
@@ -132,12 +127,14 @@ def _values(
     start = tensor.offset % size if tensor is not None else 0
     count = (a.size - start) // size
     values = [x[start : start + count * size].view(dtype) for x in (a, b)]
+    written = source.written[position][start : start + count * size].reshape(count, size)
     held = _elements(
         values[0],
         values[1],
         f"`{tensor.name}`" if tensor is not None else "memory",
         lambda k: name_of(case, position, start + k * size),
-        unit,
+        lambda: _tolerance(source, target),
+        np.asarray(written.any(axis=1)),
     )
     if held is not None:
         found, first = held
@@ -147,10 +144,15 @@ def _values(
 
 
 def _elements(
-    a: np.ndarray, b: np.ndarray, what: str, name: Callable[[int], str], unit: float
+    a: np.ndarray,
+    b: np.ndarray,
+    what: str,
+    name: Callable[[int], str],
+    tolerance: Callable[[], Tolerance],
+    written: np.ndarray | None = None,
 ) -> tuple[Difference, int] | None:
     """How [n] elements `b` differ from `a`, and the first that does; None if they do not.
-    `name` names an element."""
+    `name` names an element. `written`: those that the source computed (all, if None)."""
     dtype = a.dtype
     word = np.dtype(f"u{dtype.itemsize}")
     unequal = a.view(word) != b.view(word)
@@ -159,9 +161,13 @@ def _elements(
         unequal &= ~(_isnan(a) & _isnan(b))
     if not unequal.any():
         return None
-    far, allowed = unequal, 0.0
+    far, allowed, new = unequal, 0.0, ()
     if floats:
-        far, allowed = _beyond_rounding(a, b, unequal, unit or _unit(dtype))
+        computed = a if written is None else a[written]
+        far, allowed = _beyond_rounding(a, b, unequal, computed, tolerance().relative)
+        new = tolerance().new
+    if new:
+        far = unequal
     chosen = np.flatnonzero(far if far.any() else unequal)
     shown = tuple(Value(name(int(k)), _text(a[k]), _text(b[k])) for k in chosen[:MAX_VALUES])
     total = int(unequal.sum())
@@ -171,7 +177,10 @@ def _elements(
             error = np.abs(_wide(a) - _wide(b))[unequal]
         finite = error[np.isfinite(error)]
         largest = float(finite.max()) if finite.size else float("inf")
-        notes.append(f"largest difference {largest:.3g}; rounding can explain {allowed:.3g}")
+        explained = f"rounding can explain {allowed:.3g}"
+        if new:
+            explained = f"it rounds as the source does not ({'; '.join(new)})"
+        notes.append(f"largest difference {largest:.3g}; {explained}")
     text = "holds other values" if far.any() else "differs within rounding"
     found = Difference(
         "value" if far.any() else "rounding",
@@ -225,24 +234,28 @@ def _isnan(values: np.ndarray) -> np.ndarray:
     return np.isnan(values if values.dtype.itemsize > 1 else values.astype(np.float32))
 
 
-def _unit(dtype: np.dtype) -> float:
-    """The rounding unit of a float format."""
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).eps) / 2
+def _tolerance(source: Outcome, target: Outcome) -> Tolerance:
+    assert source.module is not None
+    assert target.module is not None
+    return tolerance(source.module, target.module)
 
 
 def _beyond_rounding(
-    a: np.ndarray, b: np.ndarray, unequal: np.ndarray, unit: float
+    a: np.ndarray, b: np.ndarray, unequal: np.ndarray, computed: np.ndarray, relative: float
 ) -> tuple[np.ndarray, float]:
-    """Which of the `unequal` elements rounding cannot explain, and the largest that it could."""
-    wide = _wide(a), _wide(b)
-    finite = np.isfinite(wide[0])
-    scale = float(np.abs(wide[0][finite]).max()) if finite.any() else 0.0
-    allowed = ROUNDINGS * unit * scale
+    """Which of the `unequal` elements rounding cannot explain, and the largest difference that it
+    could: `relative` of the largest of the `computed`, and the last place of the element itself."""
+    wide = _wide(a)
+    finite = _wide(computed)
+    finite = finite[np.isfinite(finite)]
+    scale = float(np.abs(finite).max()) if finite.size else 0.0
+    info = ml_dtypes.finfo(a.dtype)
+    last = float(info.eps) * np.abs(wide) + float(info.smallest_subnormal)
+    allowed = relative * scale + last
     with np.errstate(all="ignore"):
-        near = np.abs(wide[0] - wide[1]) <= allowed
-    return unequal & ~near, allowed
+        near = np.abs(wide - _wide(b)) <= allowed
+    largest = allowed[unequal & np.isfinite(allowed)]
+    return unequal & ~near, float(largest.max()) if largest.size else 0.0
 
 
 def _text(value: Any) -> str:

@@ -34,23 +34,43 @@ from xttir.refine.outcome import Outcome
 from xttir.refine.slices import Decisions, decisions
 from xttir.refine.world import Case, moved_to, region_of, tensor_of, touched, with_tensor
 
-SMALL = (2, 0, 1, -1, 3, -3, 5)
-"""What scalars that decide something are set to, the natural value first."""
+SMALL = (2, 0, 1, -1)
+"""What scalars that decide something are set to, after the natural value."""
 
-MAX_VALUES = 9
+LESS = (3, -3, 5)
+"""What they are set to after the numbers that they are compared with."""
+
+ROUNDS = 5
+"""Iterations of loops that are plenty: more than a pipeline has stages."""
+
+MAX_NATURAL = 1 << 10
+"""The greatest block that a scalar is made to reach over by itself."""
+
+MAX_VALUES = 12
 """Values tried for one scalar."""
 
 LIMIT = 32
 """Cases made for one kernel, unless asked for more."""
 
-LEAST = 4
+LEAST = 8
 """Cases drawn at least, for what depends on the contents of memory alone."""
 
 DATA, INDICES, SIZES = "data", "indices", "sizes"
 """What integers in memory are for: nothing but data, addresses, or deciding something."""
 
-BEFORE, AFTER = 1 << 12, 1 << 16
+BEFORE, AFTER = 1 << 12, 1 << 18
 """Elements of a drawn buffer before and after the address that the kernel gets."""
+
+ROOM = 1 << 16
+"""Elements around the buffers of the user's launch."""
+
+DRAWN = 32_749
+"""Elements after which drawn contents repeat: a prime, so that blocks of tensors differ."""
+
+ROW = 256
+"""What strides are set to."""
+STRIDES = (64, 256, 1024, 4096)
+"""What some of them are set to in every second case: planes lie further apart than rows."""
 
 _FIRST_ADDRESS = 0x7F0000000000
 _GAP = 1 << 21
@@ -103,8 +123,6 @@ def cut(case: Case, outcome: Outcome) -> Case:
             return argument
         low, high = ranges[id(tensor.storage)]
         new = replace(tensor, storage=storages[id(tensor.storage)], offset=tensor.offset - low)
-        if isinstance(argument, DescriptorArg):
-            return replace(argument, tensor=new)
         return with_tensor(argument, region_of(new, 0, high - low))
 
     arguments = tuple(tightened(a) for a in case.arguments)
@@ -171,9 +189,9 @@ class Generator:
                 continue
             if self.base is not None and parameter.name not in held:
                 continue
-            small = parameter.index in self.decisions.bounds
+            unit = self.decisions.bounds.get(parameter.index, 0)
             natural = held.get(parameter.name)
-            axes[parameter.name] = list(_values(parameter, constants, natural, small))
+            axes[parameter.name] = list(_values(parameter, constants, natural, unit))
         return axes
 
     def case(self, values: dict[str, int | float], number: int = 0) -> Case:
@@ -229,7 +247,7 @@ class Generator:
                 arguments.append(_descriptor(parameter, memory, rng))
             else:
                 value = values.get(parameter.name)
-                drawn = self._scalar(parameter, rng) if value is None else value
+                drawn = self._scalar(parameter, rng, number) if value is None else value
                 arguments.append(ScalarArg(parameter.name, drawn))
         grid = _grid(self.module) if number % 2 == 0 else (1, 1, 1)
         return Case(label, grid, tuple(arguments), tuple(memory))
@@ -240,7 +258,7 @@ class Generator:
             return SIZES
         return INDICES if parameter.index in self.decisions.indices else DATA
 
-    def _scalar(self, parameter: Parameter, rng: np.random.Generator) -> int | float:
+    def _scalar(self, parameter: Parameter, rng: np.random.Generator, number: int) -> int | float:
         """A value for a scalar that decides nothing: a stride, a scale, a seed."""
         if is_float_type(parameter.type):
             return float(np.float32(rng.standard_normal()))
@@ -250,30 +268,48 @@ class Generator:
         if width == 1:
             return int(rng.integers(0, 2))
         if parameter.index in self.decisions.addresses:
-            return 16 * step if step < 16 else 64
+            stride = int(rng.choice(STRIDES)) if number % 2 else ROW
+            return _up(stride, step)
         return int(rng.integers(-(1 << (width - 1)) // step, (1 << (width - 1)) // step)) * step
 
 
 def _values(
-    parameter: Parameter, constants: Iterable[int], natural: int | float | None, small: bool
+    parameter: Parameter, constants: Iterable[int], natural: int | float | None, unit: int
 ) -> Iterator[int]:
-    """Distinct values for an integer parameter, its natural one first."""
+    """Distinct values for an integer parameter, its natural one first. `unit`: how much greater it
+    is for one more iteration of a loop, 0 if it reaches no loop."""
     assert isinstance(parameter.type, IntegerType)
     width, step = parameter.type.width.data, parameter.divisibility
     if width == 1:
         yield from (0, 1)
         return
-    wanted = [] if natural is None else [int(natural)]
+    largest = 6 * max(unit, 16) if unit else MAX_NATURAL
+    near = sorted((c for c in constants if 1 < abs(c) <= largest), key=abs, reverse=True)
+    block = near[0] if near else 0
+    wanted: list[int] = []
+    if natural is not None:
+        wanted.append(int(natural))
+    elif unit:
+        wanted.append(_up(3 * unit - 1 if unit > 1 else ROUNDS, step))
+    elif block > 1:
+        wanted.append(_up(block + block // 2, step))
     wanted += [n * step for n in SMALL]
-    for constant in sorted(constants, key=abs):
-        if not small or abs(constant) <= 64:
-            wanted += [constant, constant + step, constant - step]
+    if unit > 1:
+        wanted += [_up(unit + 1, step), _up(ROUNDS * unit, step), _up(unit, step)]
+    wanted += [n for c in near[:1] for n in (c, c + step, c - step)]
+    wanted += near[1:]
+    wanted += [n * step for n in LESS]
     seen: set[int] = set()
     for value in wanted:
         fits = -(1 << (width - 1)) <= value < 1 << width
         if value not in seen and value % step == 0 and fits and len(seen) < MAX_VALUES:
             seen.add(value)
             yield value
+
+
+def _up(value: int, step: int) -> int:
+    """The next multiple of `step`."""
+    return -(-value // step) * step
 
 
 def covering(sizes: Sequence[int], limit: int, seed: int = 0) -> list[tuple[int, ...]]:
@@ -318,7 +354,7 @@ def _widened(case: Case) -> Case:
     """`case` with room around its buffers, filled with what they hold: other sizes than the
     user's may reach further."""
     storages: dict[int, Storage] = {}
-    pad = AFTER
+    pad = ROOM
     for n, storage in enumerate(case.memory):
         tensors = case.tensors(n)
         if not tensors or not storage.bytes.size:
@@ -405,11 +441,13 @@ def _by_value(
 def draw(ty: Attribute, count: int, rng: np.random.Generator, kind: str = DATA) -> np.ndarray:
     """[count] elements of a type. Floats are normal, with a few special values among them in every
     fourth buffer; integers are of all sizes where they are data, else small and not negative."""
+    if count > DRAWN:
+        return np.resize(draw(ty, DRAWN, rng, kind), count)
     dtype = numpy_dtype(ty)
     if is_float(dtype):
         values = rng.standard_normal(count, np.float32)
         if rng.integers(4) == 0:
-            at = rng.integers(0, count, count // 64)
+            at = rng.integers(0, count, -(-count // int(rng.choice((16, 256)))))
             values[at] = rng.choice(np.array(SPECIAL, np.float32), at.size)
         with np.errstate(all="ignore"):
             return values.astype(dtype)

@@ -50,6 +50,8 @@ class Outcome:
     trips: int = 0
     results: list[np.ndarray] = field(default_factory=list)
     """What a function returned, [programs, *shape] each; kernels return nothing."""
+    module: ModuleOp | None = None
+    """What was run."""
 
     @property
     def defined(self) -> bool:
@@ -88,7 +90,7 @@ def run_case(
     is given up as not ending, 0 for no limit. Raises `InputError` when arguments do not fit."""
     footprint = _Footprint()
     launch, storages = instantiate(case, module, kernel, footprint)
-    outcome = Outcome(storages, [], [])
+    outcome = Outcome(storages, [], [], module=module)
     policy = replace(policy, max_trips=trips)
     if trips:
         policy = replace(policy, max_steps=min(policy.max_steps, trips))

@@ -2,7 +2,8 @@
 and where (its addresses).
 
 A slice through the IR, backwards from conditions and bounds to parameters. Loop-carried values are
-followed to where they start and to what the body yields; calls to what the callee returns.
+followed to where they start and to what the body yields; calls to what the callee returns;
+arguments of partitions to what is captured.
 """
 
 from __future__ import annotations
@@ -18,6 +19,10 @@ from xttir.dialects import arith, cf, llvm, scf, tt
 MAX_CONSTANT = 1 << 12
 """Greater constants in comparisons are no sizes worth standing beside."""
 
+_DIVISIONS = frozenset(
+    f"arith.{name}" for name in ("divsi", "divui", "ceildivsi", "ceildivui", "floordivsi")
+)
+
 
 @dataclass
 class Decisions:
@@ -25,13 +30,14 @@ class Decisions:
 
     `arguments`: positions of parameters, with the constants they may be compared with. `loaded`:
     positions of pointer parameters whose contents decide. `bounds`: positions that reach the
-    bounds of a loop, so that they must stay small. `addresses`, `indices`: positions of scalars
-    that are part of addresses, and of pointers whose contents are.
+    bounds of a loop, so that they must stay small, with how much greater they are for one more
+    iteration (a block, where the loop goes over blocks). `addresses`, `indices`: positions of
+    scalars that are part of addresses, and of pointers whose contents are.
     """
 
     arguments: dict[int, set[int]] = field(default_factory=dict)
     loaded: set[int] = field(default_factory=set)
-    bounds: set[int] = field(default_factory=set)
+    bounds: dict[int, int] = field(default_factory=dict)
     addresses: set[int] = field(default_factory=set)
     indices: set[int] = field(default_factory=set)
 
@@ -41,19 +47,39 @@ def decisions(module: ModuleOp, kernel: tt.FuncOp) -> Decisions:
     flow = _Flow(module, kernel)
     found = Decisions()
     for op in module.walk():
-        reached, _, pointers = flow.back(list(_addressing(op)))
-        found.addresses |= reached
-        found.indices |= pointers
+        places = flow.back(list(_addressing(op)))
+        found.addresses |= places.parameters
+        found.indices |= places.pointers
         deciding = list(_deciding(op))
         if not deciding:
             continue
-        reached, constants, pointers = flow.back(deciding)
-        for position in reached:
-            found.arguments.setdefault(position, set()).update(constants)
-        found.loaded |= pointers
+        decided = flow.back(deciding)
+        for position in decided.parameters:
+            found.arguments.setdefault(position, set()).update(decided.constants)
+        found.loaded |= decided.pointers
         if isinstance(op, scf.ForOp | scf.WhileOp):
-            found.bounds |= reached
+            unit = max([1, *decided.divisors]) * _step(op)
+            for position in decided.parameters:
+                found.bounds[position] = max(unit, found.bounds.get(position, 1))
     return found
+
+
+def _step(loop: scf.ForOp | scf.WhileOp) -> int:
+    """By how much a loop counts on, 1 where that is not known."""
+    if isinstance(loop, scf.ForOp) and isinstance(loop.step.owner, arith.ConstantOp):
+        return max(1, _number(loop.step.owner) or 1)
+    return 1
+
+
+@dataclass
+class _Slice:
+    """What values are computed from: positions of parameters, constants, positions of pointer
+    parameters that are loaded from, and the constants that something is divided by."""
+
+    parameters: set[int] = field(default_factory=set)
+    constants: set[int] = field(default_factory=set)
+    pointers: set[int] = field(default_factory=set)
+    divisors: set[int] = field(default_factory=set)
 
 
 def _deciding(op: Operation) -> Iterator[SSAValue]:
@@ -95,14 +121,11 @@ class _Flow:
                 self.branches.setdefault(op.then_block, []).append(tuple(op.then_arguments))
                 self.branches.setdefault(op.else_block, []).append(tuple(op.else_arguments))
 
-    def back(self, values: list[SSAValue]) -> tuple[set[int], set[int], set[int]]:
-        """(positions of parameters reached, constants met, pointer parameters loaded from)"""
+    def back(self, values: list[SSAValue]) -> _Slice:
+        """The slice backwards from `values`."""
         seen: set[SSAValue] = set()
         todo = list(values)
-        reached: set[int] = set()
-        constants: set[int] = set()
-        pointers: set[int] = set()
-        through_load: set[SSAValue] = set()
+        found = _Slice()
         while todo:
             value = todo.pop()
             if value in seen:
@@ -111,7 +134,7 @@ class _Flow:
             if isinstance(value, BlockArgument):
                 if value.block is self.kernel.body.blocks.first:
                     is_pointer = isinstance(value.type, tt.PointerType | tt.TensorDescType)
-                    (pointers if is_pointer else reached).add(value.index)
+                    (found.pointers if is_pointer else found.parameters).add(value.index)
                 todo += self._into(value)
                 continue
             op = value.owner
@@ -119,13 +142,15 @@ class _Flow:
             if isinstance(op, arith.ConstantOp):
                 number = _number(op)
                 if number is not None and abs(number) <= MAX_CONSTANT:
-                    constants.add(number)
+                    found.constants.add(number)
                 continue
-            if isinstance(op, tt.LoadOp):
-                through_load.add(value)
+            if isinstance(op, tt.MakeRangeOp):
+                found.constants.add(min(op.end.value.data, MAX_CONSTANT))
+            elif op.name in _DIVISIONS and isinstance(op.operands[1].owner, arith.ConstantOp):
+                found.divisors.add(_number(op.operands[1].owner) or 1)
             todo += op.operands
             todo += self._out_of(value, op)
-        return reached, constants, pointers
+        return found
 
     def _into(self, value: BlockArgument) -> list[SSAValue]:
         """Values that a block argument may take."""
@@ -135,6 +160,8 @@ class _Flow:
         if isinstance(parent, tt.FuncOp):
             for call in self.calls.get(parent.sym_name.data, ()):
                 found.append(call.operands[value.index])
+        elif parent is not None and parent.name == "ttg.warp_specialize.partitions":
+            found.append(parent.operands[value.index])
         elif isinstance(parent, scf.ForOp):
             if value.index == 0:
                 found += parent.operands[:3]

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.builtin import ModuleOp
 
-from xttir.diagnostics import Fault, InputError, Unsupported, XttirError
+from xttir.diagnostics import Fault, InputError, Kind, Unsupported, XttirError
 from xttir.dialects import tt
 from xttir.frontends.mlir import parse_module
 from xttir.frontends.module_launch.signature import find_function
@@ -45,9 +45,10 @@ class Stage:
     located: str = ""
     printed: str = ""
 
-    def module(self) -> ModuleOp:
+    def module(self, verify: bool = False) -> ModuleOp:
         """The parsed text. Raises `InputError` and `Unsupported`."""
-        return parse_module(self.text, self.file or f"{self.name or 'source'}.mlir", verify=False)
+        file = self.file or f"{self.name or 'source'}.mlir"
+        return parse_module(self.text, file, verify=verify)
 
     def module_with_locations(self) -> ModuleOp:
         """The same program with locations in the user's source, where they are known."""
@@ -89,8 +90,9 @@ class Row:
     """One stage's line of the table. `status`: see `refine.status`. `cases`: on how many cases it
     was compared. `like`: an earlier stage that a run could not tell from it, or -1. `layouts`: ops
     whose layouts do not fit, which the stage before did not have. `unjudged`: ops whose layouts
-    have no meaning here, by reason. `inner`: which step of the pass is at fault, if it has several
-    and one of them was found to be."""
+    have no meaning here, by reason. `invalid`: why the module does not verify (asked of files of
+    the user's alone: the compiler has verified what it prints). `inner`: which step of the pass is
+    at fault, if it has several and one of them was found to be."""
 
     index: int
     stage: Stage
@@ -101,6 +103,7 @@ class Row:
     unsupported: XttirError | None = None
     layouts: list[Fault] = field(default_factory=list)
     unjudged: dict[str, int] = field(default_factory=dict)
+    invalid: Fault | None = None
     inner: Inner | None = None
 
 
@@ -186,6 +189,9 @@ class _Validator:
 
     def run(self, cases: list[Case]) -> Validation:
         self._distinct()
+        for row in self.result.rows:
+            if row.stage.file:
+                self._verify(row)
         first = self._first_runnable()
         if first is None:
             return self.result
@@ -230,6 +236,21 @@ class _Validator:
                 row.like = before[1]
             else:
                 before = found, row.index
+
+    def _verify(self, row: Row) -> None:
+        """Read a file of the user's. One that can be read and does not verify is a finding, but for
+        the source."""
+        try:
+            row.stage.module(verify=True)
+        except InputError as error:
+            if row.index == 0:
+                raise
+            self._prepare(row)
+            places = () if error.location is None else (error.location,)
+            row.invalid = Fault(Kind.MISUSE, f"does not verify: {error.what}", locations=places)
+            row.status = MISMATCH
+        except Unsupported as error:
+            self._unsupported(row, error)
 
     def _layouts(self) -> None:
         """Check that each lane holds what the types say, once per distinct text: a run of values
@@ -301,7 +322,7 @@ class _Validator:
         result.rows[first].cases += 1
         base, at = source, first
         for row in result.rows[first + 1 :]:
-            if row.status in (SAME, UNSUPPORTED):
+            if row.status in (SAME, UNSUPPORTED) or row.invalid is not None:
                 continue
             if row.like >= first:
                 row.cases += 1
@@ -355,7 +376,7 @@ class _Validator:
             return None
         rows = [self.result.rows[first]]
         for row in self.result.rows[first + 1 :]:
-            if row.status in (SAME, UNSUPPORTED):
+            if row.status in (SAME, UNSUPPORTED) or row.invalid is not None:
                 continue
             if row.like < first:
                 if not self._prepare(row):

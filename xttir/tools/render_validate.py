@@ -77,6 +77,8 @@ def _span(first: Row, last: Row) -> str:
 def _status(subject: Subject, first: Row, last: Row) -> tuple[str, str]:
     if first.layouts:
         return ERROR, f"wrong layout: {first.layouts[0].message}"
+    if first.invalid is not None:
+        return ERROR, first.invalid.message
     if first.status == MISMATCH:
         finding = next(f for f in first.findings if f.difference.is_fault)
         what = "not a refinement" if subject.pairs else "changes the meaning"

@@ -108,6 +108,7 @@ class Validator:
     def _faults(self, subject: Subject, stages: list[Stage]) -> None:
         found = subject.validation
         for row in found.rows:
+            self._invalid(subject, row, stages)
             self._layouts(subject, row, stages)
             told: set[tuple[Any, ...]] = set()
             for finding in row.findings:
@@ -118,6 +119,15 @@ class Validator:
                 elif key not in told and len(told) < MAX_FINDINGS:
                     told.add(key)
                     self.report.faults.append(self._fault(subject, finding, stages))
+
+    def _invalid(self, subject: Subject, row: Row, stages: list[Stage]) -> None:
+        """Tell of a module that does not verify."""
+        if row.invalid is None:
+            return
+        if not subject.diff:
+            subject.diff = tuple(explain.diff_lines(stages[row.index - 1], row.stage))
+        kernel = subject.validation.kernel
+        self.report.faults.append(replace(row.invalid, kernel=kernel, launch=subject.index))
 
     def _layouts(self, subject: Subject, row: Row, stages: list[Stage]) -> None:
         """Tell of layouts that do not fit, which no input is needed to show."""

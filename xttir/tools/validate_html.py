@@ -136,7 +136,8 @@ def _values(findings: list[Finding]) -> Iterator[str]:
 
 def _diff(subject: Subject, first: Row) -> Iterator[str]:
     faults = [f for f in first.findings if f.difference.is_fault]
-    base = subject.validation.rows[faults[0].base].stage
+    # What is wrong of a module by itself, such as a layout, was compared with nothing.
+    base = subject.validation.rows[faults[0].base if faults else max(first.index - 1, 0)].stage
     yield "<details open><summary>What it changed</summary><pre>"
     styles = {"+": "add", "-": "cut", "@": "at"}
     yield "".join(
