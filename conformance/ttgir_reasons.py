@@ -65,9 +65,9 @@ def apart() -> Iterator[None]:
     """Threads do not meet within the lowering of other ops than barriers."""
     meet = Agent.meet
 
-    def at_barriers(a: Agent, op: Operation) -> None:
+    def at_barriers(self: Agent, op: Operation) -> None:
         if op.name in BARRIERS:
-            meet(a, op)
+            meet(self, op)
 
     Agent.meet = at_barriers
     try:

@@ -136,6 +136,16 @@ class Ground:
         kept = mark[self.atom_of[spread]]
         return spread[kept], rows[kept]
 
+    def examples(
+        self, gx: np.ndarray, rx: np.ndarray, gy: np.ndarray, ry: np.ndarray
+    ) -> np.ndarray:
+        """Of granules that are covered by rows of two prints, one for each atom and sets of rows.
+        Granules (`gx`, `gy`: the same ones in both) and their rows, flat."""
+        x, y = _kinds(gx, rx), _kinds(gy, ry)
+        granules = np.unique(gx)
+        _, first = np.unique([self.atom_of[granules], x, y], axis=1, return_index=True)
+        return granules[first]
+
     def place(self, granule: int) -> int:
         """First address (place) of a granule index."""
         number = int(self.places[granule]) if len(self.places) else granule
@@ -154,3 +164,21 @@ class Ground:
         double = np.unique(s[1:][(s[1:] == s[:-1]) & (r[1:] != r[:-1])])
         p.doubled = int(len(double) > 0)
         return double
+
+
+def _kinds(granules: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """By distinct granule, in order: a number for the set of rows that cover it."""
+    order = np.lexsort((rows, granules))
+    granules, rows = granules[order], rows[order]
+    fresh = np.ones(len(rows), bool)
+    fresh[1:] = (granules[1:] != granules[:-1]) | (rows[1:] != rows[:-1])
+    granules, rows = granules[fresh], rows[fresh]
+    _, first, counts = np.unique(granules, return_index=True, return_counts=True)
+    kinds, known = np.zeros(len(first), np.int64), 0
+    for count in np.unique(counts).tolist():
+        some = counts == count
+        table = rows[first[some][:, None] + np.arange(count)]
+        _, kind = np.unique(table, axis=0, return_inverse=True)
+        kinds[some] = known + kind.reshape(-1)
+        known += int(kind.max()) + 1
+    return kinds

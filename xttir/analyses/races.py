@@ -34,6 +34,8 @@ ITSELF = "itself"
 UNUSED = "unused"
 """In place of a level: the order is lacking, but nothing depends on what is read."""
 
+MOST_PAIRS = 1 << 21
+"""Of rows and granules that are looked at one by one."""
 MANY = 8
 """Readers of one place from which on it pays to look closer whether some are covered."""
 
@@ -428,8 +430,9 @@ class Sweep:
     # Lanes and bytes --------------------------------------------------------------------------
 
     def meet(self, x: Record, y: Record, atoms: np.ndarray) -> tuple[np.ndarray, ...]:
-        """Rows of x, rows of y and granules, for every granule that two rows have in common; of an
-        atom that all rows of both cover, for one granule. Both cover all of `atoms`."""
+        """Rows of x, rows of y and granules, for every granule that two rows have in common; of
+        granules of an atom that the same rows cover, for one, where all rows do or there are many
+        such pairs. Both cover all of `atoms`."""
         if x.print.uniform and y.print.uniform:
             first = self.ground.first[atoms]
             nx, ny = x.print.starts.shape[0], y.print.starts.shape[0]
@@ -442,6 +445,10 @@ class Sweep:
         gx, rx = gx[order], rx[order]
         low = np.searchsorted(gx, gy, "left")
         times = np.searchsorted(gx, gy, "right") - low
+        if int(times.sum()) > MOST_PAIRS:
+            some = self.ground.examples(gx, rx, gy, ry)
+            kept = np.isin(gy, some)
+            gy, ry, low, times = gy[kept], ry[kept], low[kept], times[kept]
         index = np.repeat(low - np.cumsum(times) + times, times) + np.arange(int(times.sum()))
         return rx[index], np.repeat(ry, times), np.repeat(gy, times)
 

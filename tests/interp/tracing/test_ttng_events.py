@@ -113,7 +113,8 @@ def test_rows_are_gathered_into_the_block_that_holds_them():
     touching: dict[int, set[int]] = {0: set(), 1: set()}
     for load in loads:
         (write,) = load.footprints
-        assert write.cta is not None and set(np.unique(write.cta)) == {1}
+        assert write.cta is not None
+        assert set(np.unique(write.cta)) == {1}
         assert load.completion.cta.reshape(-1).tolist() == [r // 128 for r in load.lanes]
         for row, lane in enumerate(load.lanes.tolist()):
             touching[lane // 128] |= touched(write, row)
