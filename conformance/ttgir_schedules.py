@@ -72,8 +72,8 @@ REAL = (
     ("mma_scaled_pipelined_kernel", r"lifetime: .* frees tensor memory and ttng\.tmem_copy "),
 )
 """Kernels, and the faults that are theirs."""
-SMALLER = (4, 16)
-"""By which integers of a launch are divided that takes too long."""
+SMALLER = ((4, 128), (16, 128), (4, 32))
+"""By which integers of a launch are divided that takes too long, and above which number."""
 
 
 def main() -> int:
@@ -140,11 +140,11 @@ def look(store: Store, kept: Kept, seconds: float) -> results.Entry:
     entry: results.Entry = {"key": kept.key, "status": "", "stripped": {"status": ""}}
     began = time.monotonic()
     entry |= _asked(verified, store, kept, False, seconds)
-    for divisor in SMALLER:
+    given = kept
+    for divisor, above in SMALLER:
         if entry["status"] == "time-out":
-            smaller = replace(kept, arguments=scaled(kept, divisor))
-            entry |= _asked(verified, store, smaller, False, seconds) | {"divided by": divisor}
-            kept = smaller
+            kept = replace(given, arguments=scaled(given, divisor, above))
+            entry |= _asked(verified, store, kept, False, seconds) | {"divided by": divisor}
     found = _asked(verified, store, kept, True, seconds)
     if found["status"] == "verified":
         found |= {"needed": _asked(needed, store, kept, seconds / 2, seconds)}
@@ -162,11 +162,13 @@ def _asked(what: Any, store: Store, kept: Kept, argument: Any, seconds: float) -
     return found
 
 
-def scaled(kept: Kept, divisor: int) -> dict[int, int | float]:
-    """The numbers of a launch with all large integers divided, as sizes and strides are together;
-    they stay multiples of what they were multiples of, up to 128."""
+def scaled(kept: Kept, divisor: int, above: int) -> dict[int, int | float]:
+    """The numbers of a launch with all integers above a number divided, as sizes and strides are
+    together; they stay multiples of what they were multiples of, up to that number."""
     return {
-        n: max(v // divisor // (p := math.gcd(v, 128)) * p, p) if type(v) is int and v > 128 else v
+        n: max(v // divisor // (p := math.gcd(v, above)) * p, p)
+        if type(v) is int and v > above
+        else v
         for n, v in kept.arguments.items()
     }
 
