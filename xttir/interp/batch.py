@@ -84,7 +84,9 @@ def choose(condition: Any, a: Any, b: Any, batch: int) -> Any:
 
 def as_condition(value: Any) -> bool | np.ndarray:
     """A scalar i1 as a bool where all programs agree, else bool[b]."""
-    array = dense(value).reshape(-1)
+    array = dense(value)
+    if array.ndim != 1:
+        array = array.reshape(-1)
     if array.size == 1 or (array == array[0]).all():
         return bool(array[0])
     return array

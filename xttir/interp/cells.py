@@ -1,7 +1,8 @@
 """Cells: the parts of a memory buffer that are stored as one array, and the accesses they remember.
 
 A cell keeps the array that was stored to all of it; partial stores make it one of its own. What
-some programs have stored while others were elsewhere lies over it until someone needs both.
+some programs have stored while others were elsewhere lies over it until someone needs both: loops
+that programs leave one after the other store for fewer and fewer of them.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class Cell:
     `value`: (1 or slots, *s), None while nobody has written any of it. `owned`: whether `value` is
     an array of the cell's own with full extents. `unwritten`, `bad`: bool arrays that broadcast to
     the value: elements nobody has written, and undefined ones (because of `origin`); None: none.
-    `over`: what some programs have stored since, while others were elsewhere. `rows`: the rows of
+    `over`: what some programs have stored since, while others were elsewhere, the latest last.
+    `rows`: the rows of
     `value` that some slots took last. `accesses`: those that are not ordered before everything.
     """
 
@@ -101,7 +103,7 @@ class Cell:
         self.unwritten: np.ndarray | None = np.ones((1,) * (len(shape) + 1), bool)
         self.bad: np.ndarray | None = None
         self.origin: Origin | None = None
-        self.over: Part | None = None
+        self.over: list[Part] = []
         self.rows: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
         self.accesses: list[Access] = []
 
@@ -131,24 +133,45 @@ class Cell:
         self._settle()
         return self.value
 
+    def lay_over(self, part: Part, slots: int, dtype: np.dtype) -> None:
+        """Some programs have stored all of the cell."""
+        self.over = [old for old in self.over if old.who & ~part.who]
+        if len(self.over) == _DEEP:
+            self.settle(slots, dtype)
+        self.over.append(part)
+
+    def part_of(self, who: int, slots: int, dtype: np.dtype) -> Part | None:
+        """The part in which all of the programs `who` see the cell, None if that is its value."""
+        for part in reversed(self.over):
+            if not who & ~part.who:
+                return part
+            if who & part.who:
+                self.settle(slots, dtype)
+                return None
+        return None
+
     def settle(self, slots: int, dtype: np.dtype) -> None:
-        """Move `over` into the value."""
-        if self.over is not None:
+        """Move what lies over it into the value."""
+        if self.over:
             self.own(slots, dtype)
 
     def _settle(self) -> None:
-        over = self.over
-        if over is None or self.value is None:
+        if self.value is None:
             return
-        self.over = None
-        self.value[over.slots] = over.value
-        if self.unwritten is not None:
-            self.unwritten[over.slots] = False
-        if over.bad is not None and self.bad is None:
-            self.bad = np.zeros(self.value.shape, bool)
-        if self.bad is not None:
-            self.bad[over.slots] = False if over.bad is None else over.bad
-            self.origin = over.origin or self.origin
+        parts, self.over = self.over, []
+        for over in parts:
+            self.value[over.slots] = over.value
+            if self.unwritten is not None:
+                self.unwritten[over.slots] = False
+            if over.bad is not None and self.bad is None:
+                self.bad = np.zeros(self.value.shape, bool)
+            if self.bad is not None:
+                self.bad[over.slots] = False if over.bad is None else over.bad
+                self.origin = over.origin or self.origin
+
+
+_DEEP = 4
+"""Parts over a value: each holds on to an array."""
 
 
 def within(access: Access, number: int, cells: int, cell: Cell) -> Access:

@@ -29,6 +29,8 @@ from xttir.interp.plan import (
     RegionPlan,
     Step,
 )
+from xttir.interp.positions import choose, same
+from xttir.interp.scalars import number as number_of
 from xttir.interp.taint import observe_branch
 from xttir.interp.types import numpy_dtype
 
@@ -46,7 +48,7 @@ def _compressed(captured: tuple[int, ...], frame: Frame, programs: np.ndarray) -
 def with_programs(m: Machine, programs: np.ndarray, run: Callable[[], Any]) -> Any:
     """Run with only the chosen programs active."""
     before = m.pids
-    m.pids = before[programs]
+    m.pids = choose(before, programs)
     try:
         return run()
     finally:
@@ -98,25 +100,6 @@ def run_single_exit(m: Machine, region: RegionPlan, frame: Frame) -> list[Any]:
     return run_graph(m, region, frame)
 
 
-def _numbers_of(dtype: np.dtype) -> Callable[[int], np.ndarray]:
-    """Loop variables: the same object for the same number, so that what is computed from it is
-    recognised in the next batch (see `plan._memoised`)."""
-    known: dict[int, np.ndarray] = {}
-
-    def make(number: int) -> np.ndarray:
-        value = known.get(number)
-        if value is None:
-            value = np.full(1, number, np.int64).astype(dtype)
-            if len(known) < _LOOP_VARIABLES:
-                known[number] = value
-        return value
-
-    return make
-
-
-_LOOP_VARIABLES = 4096
-
-
 def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
     """scf.for. The loop variable and the bounds are signed unless the op says unsigned."""
     assert isinstance(op, scf.ForOp)
@@ -124,7 +107,6 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
     body = region.entry
     variable, *carried = body.arguments
     dtype = numpy_dtype(op.body.block.args[0].type)
-    loop_variable = _numbers_of(dtype)
     unsigned = "unsignedCmp" in op.properties or "unsignedCmp" in op.attributes
 
     def bound(m: Machine, value: Any) -> np.ndarray:
@@ -140,7 +122,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
         if same:
             m.count_trips(op, max(0, -(-(int(high[0]) - int(low[0])) // int(step[0]))))
             for number in range(int(low[0]), int(high[0]), int(step[0])):
-                frame[variable] = loop_variable(number)
+                frame[variable] = number_of(number, dtype)
                 for slot, value in zip(carried, values, strict=True):
                     frame[slot] = value
                 # The frame alone shall hold them, so that the body may reuse their memory.
@@ -168,7 +150,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
 
         def advance(inner: Frame, at: np.ndarray, iteration: int, values: list[Any]) -> Advanced:
             if alike:
-                inner[variable] = loop_variable(int(low[0] + iteration * step[0]))
+                inner[variable] = number_of(int(low[0] + iteration * step[0]), dtype)
             else:
                 inner[variable] = (low[at] + iteration * step[at]).astype(dtype)
             for slot, value in zip(carried, values, strict=True):
@@ -214,12 +196,12 @@ def _divergent_loop(
                 done.append((at, values))
                 break
             if not going.all():
-                leave, stay = np.flatnonzero(~going), np.flatnonzero(going)
+                leave, stay = same(np.flatnonzero(~going)), same(np.flatnonzero(going))
                 done.append((at[leave], [take(v, leave) for v in values]))
-                at = at[stay]
+                at = choose(at, stay)
                 values = [take(v, stay) for v in values]
                 inner = _compressed(captured, inner, stay)
-                m.pids = before[at]
+                m.pids = choose(before, at)
             flag, values = advance(inner, at, iteration, values)
             iteration += 1
     finally:

@@ -42,6 +42,7 @@ from xttir.interp.plan import Compiler, Frame, FunctionPlan
 from xttir.interp.registry import implementations
 from xttir.interp.report import FaultLog
 from xttir.interp.sanitizer import Sanitizer
+from xttir.interp.scalars import shared
 from xttir.interp.scheduler import Scheduler, report_endless
 from xttir.interp.shadow import Clocks
 from xttir.interp.taint import plain
@@ -338,8 +339,8 @@ def _scalar(argument: ScalarArg, ty: Attribute) -> Any:
     if isinstance(ty, IntegerType) and ty.width.data > 1:
         bits = ty.width.data
         number = int(argument.value) & ((1 << bits) - 1)
-        return np.array([number], np.dtype(f"u{dtype.itemsize}")).view(dtype)
-    return np.array([argument.value]).astype(dtype)
+        return shared(np.array([number], np.dtype(f"u{dtype.itemsize}")).view(dtype))
+    return shared(np.array([argument.value]).astype(dtype))
 
 
 def _descriptor(argument: DescriptorArg, ty: Attribute, memory: Memory) -> Descriptor:

@@ -27,6 +27,7 @@ from xdsl.ir import Operation
 
 from xttir.diagnostics import Kind
 from xttir.interp.order import AgentClock
+from xttir.interp.positions import positions_in
 from xttir.policy import CheckCounts, RunPolicy
 
 if TYPE_CHECKING:
@@ -120,7 +121,6 @@ class Machine(Interpreter):
     def begin(self, pids: np.ndarray) -> None:
         """Programs `pids` (int64[b]) start as one batch."""
         self.pids = self.batch = pids
-        self._at: tuple[np.ndarray, np.ndarray] | None = None
         self._clock = None
         self._barriers = None
         self.agents = None
@@ -131,11 +131,7 @@ class Machine(Interpreter):
         """Positions of the active programs in the batch, None for all of it."""
         if self.pids.size == self.batch.size:
             return None
-        if self._at is None or self._at[0] is not self.pids:
-            order = np.argsort(self.batch)
-            at = order[np.searchsorted(self.batch, self.pids, sorter=order)]
-            self._at = (self.pids, at)
-        return self._at[1]
+        return positions_in(self.batch, self.pids)
 
     @property
     def clock(self) -> AgentClock:

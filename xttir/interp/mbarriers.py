@@ -20,7 +20,8 @@ from xdsl.dialects.builtin import CallSiteLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
 from xttir.interp.memdesc import Buffer, Choice, MemDesc
-from xttir.interp.order import Components, Epoch, Known, Positions, Stamp, changed, chosen
+from xttir.interp.order import NEVER, Components, Epoch, Known, Positions, Stamp, changed, chosen
+from xttir.interp.positions import choose, where
 from xttir.interp.views import offsets_of
 
 
@@ -48,10 +49,11 @@ class MBarrier:
         self.asynchronous = False
         self.closed_by: Known | None = None
         self.last_asynchronous = False
-        self.last = Known(components)
+        self.last: Known | None = None
         self.waits: list[tuple[Operation, Stamp, int]] = []
         """Waits that returned: the op, when, and how many phases were complete."""
-        self.arriving = Known(components)
+        self.arriving: Known | None = None
+        """What the arrivals of the running phase released; a snapshot that others may hold."""
         self.done = Known(components)
 
     # --- life ------------------------------------------------------------------------------------
@@ -65,9 +67,9 @@ class MBarrier:
         self.live = changed(self.live, 1, at, self.batch)
         self.waits = []
         if at is None:
-            self.arriving, self.done = Known(self.components), Known(self.components)
+            self.arriving, self.done = None, Known(self.components)
         else:
-            self.arriving.forget(at)
+            self.arriving = None if self.arriving is None else self.arriving.without(at)
             self.done.forget(at)
         return not again
 
@@ -93,7 +95,8 @@ class MBarrier:
         self.tx = changed(self.tx, tx, at, self.batch)
         self.pending = changed(self.pending, pending, at, self.batch)
         if snapshot is not None:
-            self.arriving.learn(snapshot, at)
+            arriving = Known(self.components) if self.arriving is None else self.arriving
+            self.arriving = arriving.joined(snapshot, at)
         complete = (np.asarray(pending) == 0) & (np.asarray(tx) == 0)
         if complete.all():
             self._complete(at)
@@ -110,7 +113,8 @@ class MBarrier:
         over = max(0, arrivals - self.pending)
         self.pending = max(0, self.pending - arrivals)
         if snapshot is not None:
-            self.arriving.learn(snapshot, None)
+            arriving = self.arriving
+            self.arriving = snapshot if arriving is None else arriving.joined(snapshot, None)
         if self.pending == 0 and self.tx == 0:
             self._complete(None)
         return over
@@ -118,21 +122,22 @@ class MBarrier:
     def _complete(self, at: Positions) -> None:
         self.last_asynchronous = self.asynchronous
         self.asynchronous, self.closed_by = False, None
-        self.done.learn(self.arriving, at)
-        phase = chosen(self.phase, at)
+        arriving, phase = self.arriving, chosen(self.phase, at)
+        if arriving is not None:
+            self.done.learn(arriving, at)
+            self.arriving = None if at is None else arriving.without(at)
+        self.last = arriving
         self.done.see(self, phase, at)
-        if at is None:
-            self.last, self.arriving = self.arriving, Known(self.components)
-        else:
-            self.last = self.arriving.copy()
-            self.arriving.forget(at)
         self.phase = changed(self.phase, phase + 1, at, self.batch)
         self.pending = changed(self.pending, chosen(self.count, at), at, self.batch)
 
     def alone(self, snapshot: Known, at: Positions) -> bool:
         """Whether `snapshot`, released by the update that completed the last phase, holds all that
         the phase's updates released: they came before it."""
-        return not self.last_asynchronous and snapshot.holds(self.last, at)
+        if self.last_asynchronous:
+            return False
+        last = self.last
+        return last is None or last is snapshot or snapshot.holds(last, at)
 
     def waited(self, op: Operation, stamp: Stamp, at: Positions) -> None:
         """A wait has returned. Kept only while the programs of the batch agree."""
@@ -154,15 +159,20 @@ class MBarrier:
         for op, stamp, seen in self.waits:
             if seen > phase:
                 left.append((op, stamp, seen))
-            elif seen == phase and not _reaches(self.last.get(stamp.component), stamp.epoch):
+            elif seen == phase and not self._covers(stamp):
                 found = op
         self.waits = left
         return found
 
-    def closed_before(self, snapshot: Known) -> bool:
+    def _covers(self, stamp: Stamp) -> bool:
+        """Whether an update of the last phase came after what `stamp` says."""
+        known = NEVER if self.last is None else self.last.get(stamp.component)
+        return _reaches(known, stamp.epoch)
+
+    def closed_before(self, snapshot: Known, at: Positions) -> bool:
         """Whether an update that releases `snapshot` comes after the one that closed the phase
-        before."""
-        return self.closed_by is not None and snapshot.holds(self.closed_by, None)
+        before, for programs `at`."""
+        return self.closed_by is not None and snapshot.holds(self.closed_by, at)
 
     # --- waits -----------------------------------------------------------------------------------
 
@@ -262,17 +272,21 @@ def select(
     if held is False:
         return []
     if held is not True:
-        rows = np.flatnonzero(held)
+        rows = where(held)
         return _among(rows, select(barriers, desc.take(rows), _at(rows, positions)))
+    if type(desc) is MemDesc and desc.barrier is not None:
+        return [(desc.barrier, positions, None)]
+    found: Selected = []
     if type(desc) is Choice:
-        found: Selected = []
         for rows, part in desc.parts:
             found += _among(rows, select(barriers, part, _at(rows, positions)))
         return found
     number = numbers_of(desc)
     if isinstance(number, int):
-        return [(barriers.at(desc.buffer, number), positions, None)]
-    found = []
+        barrier = barriers.at(desc.buffer, number)
+        if type(desc) is MemDesc:
+            desc.barrier = barrier
+        return [(barrier, positions, None)]
     for one in np.unique(number).tolist():
         rows = np.flatnonzero(number == one)
         found.append((barriers.at(desc.buffer, one), _at(rows, positions), rows))
@@ -281,9 +295,9 @@ def select(
 
 def _at(rows: np.ndarray, positions: Positions) -> np.ndarray:
     """Positions in the batch of the active programs `rows`."""
-    return rows if positions is None else positions[rows]
+    return rows if positions is None else choose(positions, rows)
 
 
 def _among(rows: np.ndarray, selected: Selected) -> Selected:
     """What was selected for the programs `rows`, seen from all active ones."""
-    return [(b, at, rows if inner is None else rows[inner]) for b, at, inner in selected]
+    return [(b, at, rows if inner is None else choose(rows, inner)) for b, at, inner in selected]

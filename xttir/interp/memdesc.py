@@ -23,6 +23,7 @@ from xttir.interp.affine import dense
 from xttir.interp.batch import merge, take
 from xttir.interp.cells import Cell, Part, who_of, within
 from xttir.interp.machine import Machine
+from xttir.interp.positions import choose, positions_in
 from xttir.interp.taint import Origin, Tainted
 from xttir.interp.views import (
     Gather,
@@ -38,16 +39,6 @@ from xttir.interp.views import (
     is_static,
     offsets_of,
 )
-
-_last_choice: tuple[Any, Any, Any] = (None, None, None)
-
-
-def _choose(slots: np.ndarray, programs: np.ndarray) -> np.ndarray:
-    """slots[programs], the same array for the same arguments in a row."""
-    global _last_choice
-    if _last_choice[0] is not slots or _last_choice[1] is not programs:
-        _last_choice = (slots, programs, slots[programs])
-    return _last_choice[2]
 
 
 class Buffer:
@@ -110,9 +101,10 @@ class MemDesc:
     `shape`: of the view. `cell`: the cell seen, a number or int64[b]; None for the whole buffer.
     `path`: from the elements of the cell (or the whole buffer) to those of the view. `slots`:
     int64[b] slots of the active programs, None where they are all of the buffer's in order.
+    `barrier`: the `MBarrier` it names, once somebody has asked for it.
     """
 
-    __slots__ = ("buffer", "cell", "path", "shape", "slots")
+    __slots__ = ("_stages", "barrier", "buffer", "cell", "path", "shape", "slots")
 
     def __init__(
         self,
@@ -127,6 +119,8 @@ class MemDesc:
         self.cell = cell
         self.path = path
         self.slots = slots
+        self.barrier: Any = None
+        self._stages: dict[int, MemDesc] | None = None
 
     @property
     def dtype(self) -> np.dtype:
@@ -157,6 +151,17 @@ class MemDesc:
         if same:
             return self._with(Pick(int(number[0])), inner)
         return self._with(PickEach(number.astype(np.int64)), inner)
+
+    def stage(self, number: int) -> MemDesc:
+        """Element `number` (in bounds) of the leading axis: the same view whenever it is asked for,
+        since pipelines come back to a few stages."""
+        stages = self._stages
+        if stages is None:
+            stages = self._stages = {}
+        found = stages.get(number)
+        if found is None:
+            found = stages[number] = self.index(np.array([number]))
+        return found
 
     def subslice(self, offsets: Sequence[int], shape: tuple[int, ...]) -> MemDesc:
         """The box of `shape` that begins at `offsets` (in bounds)."""
@@ -191,12 +196,14 @@ class MemDesc:
 
     def take(self, programs: np.ndarray) -> MemDesc:
         """The descriptor for the programs at positions `programs` of the active ones."""
-        slots = programs if self.slots is None else _choose(self.slots, programs)
+        slots = programs if self.slots is None else choose(self.slots, programs)
         cell = self.cell[programs] if isinstance(self.cell, np.ndarray) else self.cell
         path = self.path
         if not is_static(path):
             path = tuple(step.take(programs) for step in path)
-        return MemDesc(self.buffer, self.shape, cell, path, slots)
+        found = MemDesc(self.buffer, self.shape, cell, path, slots)
+        found.barrier = self.barrier
+        return found
 
     def merge(self, parts: Sequence[tuple[np.ndarray, Any]], batch: int) -> MemDesc | Choice:
         return merge_descs(parts, batch)
@@ -264,13 +271,13 @@ class MemDesc:
     def _read_cell(
         self, cell: Cell, path: Path, slots: np.ndarray | None
     ) -> tuple[np.ndarray, np.ndarray | None, Tainted | None]:
-        over = cell.over
-        if over is not None:
-            who = self.buffer.everyone if slots is None else who_of(slots)
-            if not who & ~over.who and slots is not None:
-                return self._seen(over, path, slots)
-            if who & over.who:
+        if cell.over:
+            if slots is None:
                 cell.settle(self.buffer.slots, self.buffer.dtype)
+            else:
+                part = cell.part_of(who_of(slots), self.buffer.slots, self.buffer.dtype)
+                if part is not None:
+                    return self._seen(part, path, slots)
         value = cell.value
         if value is None:
             size = self.dtype.itemsize
@@ -302,7 +309,7 @@ class MemDesc:
         self, over: Part, path: Path, slots: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray | None, Tainted | None]:
         """What `slots`, all of them among those of `over`, see through `path`."""
-        rows = None if slots is over.slots else np.searchsorted(over.slots, slots)
+        rows = None if slots is over.slots else positions_in(over.slots, slots)
 
         def seen(array: np.ndarray) -> np.ndarray:
             if rows is not None and array.shape[0] > 1:
@@ -344,12 +351,10 @@ class MemDesc:
         if not path and where is None:
             if slots is None:
                 cell.value, cell.owned, cell.unwritten = value, False, None
-                cell.bad, cell.origin, cell.over, cell.rows = bad, origin, None, None
+                cell.bad, cell.origin, cell.over, cell.rows = bad, origin, [], None
                 return
-            who = who_of(slots)
-            if cell.over is not None and cell.over.who & ~who:
-                cell.settle(self.buffer.slots, self.buffer.dtype)
-            cell.over = Part(slots, who, value, bad, origin)
+            part = Part(slots, who_of(slots), value, bad, origin)
+            cell.lay_over(part, self.buffer.slots, self.buffer.dtype)
             return
         data = cell.own(self.buffer.slots, self.buffer.dtype)
         self._put(data, cell.shape, path, slots, value, where)

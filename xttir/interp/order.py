@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from xttir.interp.positions import others
+
 Epoch = int | np.ndarray
 """A number for all programs of the batch, or int64[batch]."""
 
@@ -26,6 +28,7 @@ Positions = np.ndarray | None
 """Positions in the batch of the programs that are active; None for all of them."""
 
 NEVER = -1
+"""Less than every epoch, and all of its bits are set: `x | NEVER` is NEVER."""
 
 
 class Stamp(NamedTuple):
@@ -82,7 +85,7 @@ class Components:
         if found is None:
             found = self.rows[component] = len(self.rows)
             if found == self.capacity:
-                self.capacity *= 2
+                self.capacity += 16
         return found
 
 
@@ -128,8 +131,10 @@ class Known:
         mine = self.epochs[row]
         if at is None:
             np.maximum(mine, epoch, out=mine)
-        else:
+        elif isinstance(epoch, np.ndarray):
             mine[at] = np.maximum(mine[at], epoch)
+        else:
+            np.maximum(mine, others(at, mine.size) | epoch, out=mine)
 
     def learn(self, other: Known, at: Positions) -> None:
         """Everything that `other` knows is known, for programs `at`."""
@@ -141,24 +146,34 @@ class Known:
             self.epochs = np.maximum(self.epochs, theirs, out=self.epochs if alike else None)
             return
         self._spread()
-        if theirs.shape[1] > 1:
-            theirs = theirs[:, at]
-        self.epochs[:, at] = np.maximum(self.epochs[:, at], theirs)
+        mine = self.epochs
+        np.maximum(mine, theirs | others(at, mine.shape[1]), out=mine)
+
+    def joined(self, other: Known, at: Positions) -> Known:
+        """What both know, for programs `at`: a snapshot of its own."""
+        found = self.copy()
+        found.learn(other, at)
+        return found
 
     def holds(self, other: Known, at: Positions) -> bool:
         """Whether everything that `other` knows is known, for programs `at`."""
         if other.epochs.shape[0] != self.epochs.shape[0]:
             self._fit(other)
-        mine, theirs = self.epochs, other.epochs
-        if at is not None:
-            mine = mine[:, at] if mine.shape[1] > 1 else mine
-            theirs = theirs[:, at] if theirs.shape[1] > 1 else theirs
-        return bool((mine >= theirs).all())
+        theirs = other.epochs
+        if at is not None and max(self.epochs.shape[1], theirs.shape[1]) > 1:
+            theirs = theirs | others(at, self.components.batch)
+        return bool((self.epochs >= theirs).all())
+
+    def without(self, at: np.ndarray) -> Known:
+        """The same, but nothing for programs `at`: a snapshot of its own."""
+        found = self.copy()
+        found.forget(at)
+        return found
 
     def forget(self, at: np.ndarray) -> None:
         """Nothing is known for programs `at`."""
         self._spread()
-        self.epochs[:, at] = NEVER
+        self.epochs |= ~others(at, self.epochs.shape[1])
 
     def _row(self, component: Hashable) -> int:
         row = self.components.row(component)
@@ -197,6 +212,9 @@ class AgentClock:
         self.epoch: Epoch = 0
         self.known.put(component, 0)
         self.groups: dict[str, Groups] = {}
+        self.sure: dict[int, Stamp] = {}
+        """Stamps that were found to be ordered before, for all programs of the batch. Clocks only
+        grow, so they stay so."""
 
     @property
     def components(self) -> Components:
@@ -217,6 +235,17 @@ class AgentClock:
             return seen >= epoch
         flags = np.greater_equal(seen, epoch)
         return True if flags.all() else flags
+
+    def comes_after(self, stamp: Stamp, at: Positions) -> bool:
+        """Whether an access is ordered before what the agent does now for programs `at`. For one
+        that is asked for again and again."""
+        if id(stamp) in self.sure:
+            return True
+        ordered = self.ordered(stamp)
+        if ordered is True:
+            self.sure[id(stamp)] = stamp
+            return True
+        return bool(np.all(chosen(ordered, at)))
 
     def see(self, component: Hashable, epoch: Epoch, at: Positions) -> None:
         """From now on what `component` did up to `epoch` (a number or int64[active]) is ordered

@@ -49,11 +49,10 @@ def usable(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> bool:
     if not barrier.is_live(at):
         _report(m, op, Kind.LIFETIME, f"{barrier.name} is used but not initialised", barrier)
         return False
-    if barrier.made is not None and m.policy.on("race"):
-        ordered = m.clock.ordered(barrier.made)
-        if ordered is not True and not np.all(chosen(ordered, at)):
-            message = f"{barrier.name} is used by an agent that nothing orders after its init"
-            _report(m, op, Kind.RACE, message, barrier)
+    made = barrier.made
+    if made is not None and m.policy.on("race") and not m.clock.comes_after(made, at):
+        message = f"{barrier.name} is used by an agent that nothing orders after its init"
+        _report(m, op, Kind.RACE, message, barrier)
     return True
 
 
@@ -113,7 +112,7 @@ def _follows(
     """Whether an update that releases `snapshot` comes after the end of the phase before."""
     if knows(m, barrier, phase - 1, at):
         return True
-    return barrier.closed_before(snapshot)
+    return barrier.closed_before(snapshot, at)
 
 
 def complete_bytes(m: Machine, op: Operation, barrier: MBarrier, size: int, at: Positions) -> None:

@@ -15,7 +15,7 @@ from sys import getrefcount
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import IntegerType, ModuleOp
+from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp
 from xdsl.interpreter import InterpreterFunctions
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
@@ -27,12 +27,13 @@ from xttir.interp.affine import Box, Index, dense
 from xttir.interp.hints import check_of
 from xttir.interp.machine import Machine, StepLimit
 from xttir.interp.memory import Pointer
+from xttir.interp.scalars import shared
 from xttir.interp.taint import Tainted, run_tainted
 from xttir.interp.types import element_type
 
 Frame = list[Any]
 Step = Callable[[Machine, Frame], None]
-Memo = dict[tuple[int, ...], tuple[tuple[Any, ...], tuple[Any, ...]]]
+Memo = dict[tuple[int, ...], tuple[tuple[Any, ...], Any]]
 AffineRule = Callable[[Machine, Sequence[Any]], Any]
 Lowered = Callable[[Machine, Sequence[Any]], tuple[Any, ...]]
 ControlBuilder = Callable[["Compiler", Operation, tuple[int, ...], tuple[int, ...]], Step]
@@ -169,6 +170,7 @@ class Compiler:
         """Ids of integer ops whose wrap-around would corrupt an address."""
         self._functions: dict[str, FunctionPlan] = {}
         self._memos: list[Memo] = []
+        self._numbers: list[Memo] = []
         self._slots: dict[SSAValue, int] = {}
 
     def function(self, name: str) -> FunctionPlan:
@@ -179,9 +181,13 @@ class Compiler:
         return plan
 
     def forget(self) -> None:
-        """Drop results kept between batches: they hold on to the launch's memory."""
+        """Drop results kept between batches: they hold on to the launch's memory. Numbers do not:
+        they stay for the next launch, unless they are many and may be of this one only."""
         for memo in self._memos:
             memo.clear()
+        for memo in self._numbers:
+            if len(memo) > _MEMO_SIZE // 2:
+                memo.clear()
 
     def symbol(self, name: str) -> tt.FuncOp:
         op = tt.function_named(self.module, name)
@@ -285,18 +291,30 @@ class Compiler:
         lower = self.implementations.lowered.get(type(op))
         if lower is not None:
             call = lower(op)
-            return _step(op, ins, outs, _memoised(call, self._memos) if _is_pure(op) else call)
+            if _is_pure(op):
+                return self._remembered(op, ins, outs, call)
+            return _step(op, ins, outs, call)
         make_rule = self.implementations.rules.get(type(op))
         rule = make_rule(op) if make_rule is not None else None
         lazy = type(op) in getattr(functions, "lazy", ())
         thick = () if lazy else tuple(n for n, v in enumerate(op.operands) if _may_be_lazy(v))
         call = _plain(op, functions, impl, rule, thick)
-        if rule is not None and op.results:
-            call = _memoised(call, self._memos)
         function = self.implementations.in_place.get(type(op))
         if function is not None and str(element_type(op.results[0].type)) in ("f32", "f64"):
             call = _in_place(function, call, ins[0] in dying, ins[1] in dying)
+        elif len(outs) == 1 and (rule is not None or _is_scalar(op)):
+            return self._remembered(op, ins, outs, call)
         return _step(op, ins, outs, call)
+
+    def _remembered(
+        self, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...], call: Lowered
+    ) -> Step:
+        """A pure step that looks first whether it has had these operands."""
+        memo: Memo = {}
+        (self._numbers if _is_scalar(op) else self._memos).append(memo)
+        return _recalled(
+            ins, outs[0], memo, _step(op, ins, outs, _memoised(call, memo, _is_scalar(op)))
+        )
 
 
 def _unsupported(op: Operation) -> Step:
@@ -337,7 +355,7 @@ def _constant(op: Operation, slot: int, functions: InterpreterFunctions, impl: A
 
     def run(m: Machine, frame: Frame) -> None:
         if not value:
-            value.append(impl(functions, m, op, ()).values[0])
+            value.append(shared(impl(functions, m, op, ()).values[0]))
         frame[slot] = value[0]
 
     return run
@@ -375,29 +393,54 @@ def _covers(a: np.ndarray, b: np.ndarray) -> bool:
     return all(n == k or k == 1 for n, k in zip(a.shape, b.shape, strict=True))
 
 
-def _memoised(call: Lowered, memos: list[Memo]) -> Lowered:
-    """`call`, which must be pure, with its results kept for operands that are the same for all
-    programs: batch after batch computes the same masks and offsets from the same objects."""
-    memo: Memo = {}
-    memos.append(memo)
+def _memoised(call: Lowered, memo: Memo, scalar: bool) -> Lowered:
+    """`call`, which must be pure, with its results kept in `memo` for operands that are the same
+    for all programs: batch after batch computes the same masks and offsets from the same objects,
+    and loops the same `scalar`s."""
 
     def run(m: Machine, args: Sequence[Any]) -> tuple[Any, ...]:
-        if m.pids.size == 1 or not all(_is_uniform(a) for a in args):
-            return call(m, args)
-        key = tuple(map(id, args))
-        known = memo.get(key)
-        if known is not None:
-            return known[1]
         results = call(m, args)
-        if len(memo) < _MEMO_SIZE and type(results[0]) is not Tainted:
-            # The operands are kept as well, so that their ids stay theirs.
-            memo[key] = (tuple(args), results)
-        return results
+        if (
+            len(memo) >= _MEMO_SIZE
+            or not (scalar or m.pids.size > 1)
+            or not all(_is_uniform(a) for a in args)
+            or type(results[0]) is Tainted
+        ):
+            return results
+        result = shared(results[0]) if scalar else results[0]
+        # The operands are kept as well, so that their ids stay theirs.
+        memo[tuple(map(id, args))] = (tuple(args), result)
+        return (result,)
 
     return run
 
 
 _MEMO_SIZE = 512
+
+
+def _recalled(ins: tuple[int, ...], out: int, memo: Memo, step: Step) -> Step:
+    """`step`, unless `memo` has its result. What it was computed from is kept there, so that who
+    has the same ids is the same."""
+    if len(ins) == 2:
+        first, second = ins
+
+        def run_two(m: Machine, frame: Frame) -> None:
+            known = memo.get((id(frame[first]), id(frame[second])))
+            if known is None:
+                step(m, frame)
+            else:
+                frame[out] = known[1]
+
+        return run_two
+
+    def run(m: Machine, frame: Frame) -> None:
+        known = memo.get(tuple([id(frame[i]) for i in ins]))
+        if known is None:
+            step(m, frame)
+        else:
+            frame[out] = known[1]
+
+    return run
 
 
 def _is_uniform(value: Any) -> bool:
@@ -447,6 +490,15 @@ _PURE_TT = (
 
 def _is_pure(op: Operation) -> bool:
     return op.name.startswith(_PURE_DIALECTS) or isinstance(op, _PURE_TT)
+
+
+def _is_scalar(op: Operation) -> bool:
+    """Whether the op computes a number from numbers."""
+    values = (*op.operands, *op.results)
+    return _is_pure(op) and all(isinstance(v.type, _NUMBERS) for v in values)
+
+
+_NUMBERS = (IntegerType, IndexType, AnyFloat)
 
 
 def _split_prologue(body: RegionPlan, op: tt.FuncOp, slots: dict[SSAValue, int]) -> BlockPlan:

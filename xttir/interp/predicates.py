@@ -10,6 +10,7 @@ from xdsl.ir import Operation
 
 from xttir.interp.batch import as_condition, take
 from xttir.interp.machine import Machine
+from xttir.interp.positions import choose, where
 from xttir.interp.taint import observe_branch
 
 Held = bool | np.ndarray
@@ -18,7 +19,11 @@ Held = bool | np.ndarray
 
 def held(m: Machine, op: Operation, value: Any) -> Held:
     """The predicate `value` (None: there is none)."""
-    return True if value is None else as_condition(observe_branch(m, op, value))
+    if value is None:
+        return True
+    if type(value) is np.ndarray and value.size == 1:
+        return bool(value.item())
+    return as_condition(observe_branch(m, op, value))
 
 
 def where_held(
@@ -29,7 +34,7 @@ def where_held(
     if predicate is True:
         run(args)
     elif predicate is not False:
-        for_programs(m, np.flatnonzero(predicate), args, run)
+        for_programs(m, where(predicate), args, run)
 
 
 def for_programs(
@@ -41,7 +46,7 @@ def for_programs(
         run(args)
         return
     before = m.pids
-    m.pids = before[rows]
+    m.pids = choose(before, rows)
     try:
         run([take(a, rows) for a in args])
     finally:

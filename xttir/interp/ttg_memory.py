@@ -106,8 +106,16 @@ def build_index(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     (out,) = outs
     extent = shape_of_memory(op.src.type)[0]
 
+    source, place = ins
+
     def run(m: Machine, frame: Frame) -> None:
-        number: np.ndarray = dense(observe_branch(m, op, frame[ins[1]])).reshape(-1)
+        number: Any = frame[place]
+        if type(number) is np.ndarray and (number.size == 1 or (number == number[0]).all()):
+            one, desc = number.item(0), frame[source]
+            if type(desc) is MemDesc and 0 <= one < extent:
+                frame[out] = desc.stage(one)
+                return
+        number = dense(observe_branch(m, op, number)).reshape(-1)
         if number.size == 1 and 0 <= number.item() < extent:
             frame[out] = frame[ins[0]].index(number)
             return

@@ -20,8 +20,8 @@ from xttir.interp.affine import dense
 from xttir.interp.agents import wait_until
 from xttir.interp.clusters import left_out, sharing
 from xttir.interp.machine import Machine
-from xttir.interp.mbarriers import Selected, select
-from xttir.interp.order import Epoch
+from xttir.interp.mbarriers import MBarrier, Selected, select
+from xttir.interp.order import Epoch, Positions
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.predicates import held
 from xttir.interp.proxies import fence
@@ -84,10 +84,11 @@ def build_expect(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     times = 1 if op.from_cta is not None else sharing(op, op.alloc.type)
     size = op.size.value.data * times
     slots = operand_slots(c, op)
+    alloc, pred = slots["alloc"], slots["pred"]
 
     def run(m: Machine, frame: Frame) -> None:
-        holds = held(m, op, frame[slots["pred"]])
-        arrive(m, op, select(m.barriers, frame[slots["alloc"]], m.positions(), holds), times, size)
+        holds = held(m, op, frame[pred])
+        arrive(m, op, select(m.barriers, frame[alloc], m.positions(), holds), times, size)
 
     return run
 
@@ -101,10 +102,11 @@ def build_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     elif op.from_cta is None:
         count *= sharing(op, op.alloc.type)
     slots = operand_slots(c, op)
+    alloc, pred = slots["alloc"], slots["pred"]
 
     def run(m: Machine, frame: Frame) -> None:
-        holds = held(m, op, None if slots["pred"] is None else frame[slots["pred"]])
-        arrive(m, op, select(m.barriers, frame[slots["alloc"]], m.positions(), holds), count)
+        holds = held(m, op, None if pred is None else frame[pred])
+        arrive(m, op, select(m.barriers, frame[alloc], m.positions(), holds), count)
 
     return run
 
@@ -114,32 +116,42 @@ def build_wait(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     assert isinstance(op, ttng.WaitBarrierOp)
     slots = operand_slots(c, op)
 
+    alloc, pred, parity_slot = slots["alloc"], slots["pred"], slots["phase"]
+
     def run(m: Machine, frame: Frame) -> None:
-        holds = held(m, op, None if slots["pred"] is None else frame[slots["pred"]])
-        chosen = select(m.barriers, frame[slots["alloc"]], m.positions(), holds)
+        holds = held(m, op, None if pred is None else frame[pred])
+        chosen = select(m.barriers, frame[alloc], m.positions(), holds)
         chosen = [one for one in chosen if phases.usable(m, op, one[0], one[1])]
-        phase = dense(observe_branch(m, op, frame[slots["phase"]])).reshape(-1)
-
-        def parity(rows: np.ndarray | None) -> Epoch:
-            if phase.size == 1 or (phase == phase[0]).all():
-                return int(phase[0])
-            return phase if rows is None else phase[rows]
-
-        wanted = [(barrier, at, parity(rows)) for barrier, at, rows in chosen]
-
-        def ready() -> bool:
-            return all(barrier.passed(p, at) for barrier, at, p in wanted)
-
-        def text() -> str:
-            barrier, at, p = next((w for w in wanted if not w[0].passed(w[2], w[1])), wanted[0])
-            number = int(np.asarray(p).reshape(-1)[0]) & 1
-            return f"the phase of parity {number} of {barrier.name}: {barrier.missing(at)}"
-
-        wait_until(m, op, ready, text)
+        phase: np.ndarray = dense(observe_branch(m, op, frame[parity_slot]))
+        if phase.size == 1 or (phase == phase.flat[0]).all():
+            parity = int(phase.flat[0])
+            wanted: Wanted = [(barrier, at, parity) for barrier, at, _ in chosen]
+        else:
+            wanted = [
+                (barrier, at, phase if rows is None else phase[rows])
+                for barrier, at, rows in chosen
+            ]
+        wait_until(m, op, lambda: _passed(wanted), lambda: _missing(wanted))
         for barrier, at, _ in wanted:
             phases.waited(m, op, barrier, at)
 
     return run
+
+
+Wanted = list[tuple[MBarrier, Positions, Epoch]]
+"""Barriers, for which programs, and the parity of the phase that a wait is for."""
+
+
+def _passed(wanted: Wanted) -> bool:
+    """Whether the wait returns for all programs."""
+    return all(barrier.passed(parity, at) for barrier, at, parity in wanted)
+
+
+def _missing(wanted: Wanted) -> str:
+    """What the wait is for."""
+    barrier, at, parity = next((w for w in wanted if not w[0].passed(w[2], w[1])), wanted[0])
+    number = int(np.asarray(parity).reshape(-1)[0]) & 1
+    return f"the phase of parity {number} of {barrier.name}: {barrier.missing(at)}"
 
 
 def build_copy_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
