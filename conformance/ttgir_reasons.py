@@ -76,15 +76,18 @@ def apart() -> Iterator[None]:
         Agent.meet = meet
 
 
-def needed_for(module: ModuleOp, whole: ModuleOp, launch: Launch, seconds: float) -> dict[str, Any]:
+def needed_for(
+    module: ModuleOp, whole: ModuleOp, launch: Launch, seconds: float, larger: bool = True
+) -> dict[str, Any]:
     """What the barriers that were taken out of `module` are needed for, `whole` being the module
     with them. `found`: "fault" if a launch shows it, "redundant", or "" if that could not be found
-    out; `for`: one of the texts above. `seconds`: CPU time after which nothing else is tried."""
+    out; `for`: one of the texts above. `seconds`: CPU time after which nothing else is tried;
+    `larger`: whether larger launches are, which may take any time."""
     asked = _Asked(time.process_time() + seconds)
     if not any("allocation.offset" in op.attributes for op in module.walk()):
         return {"found": "redundant", "for": NOTHING}
     for what, other in launches(launch):
-        if what == LARGER and asked.slowest > SLOW:
+        if what == LARGER and (asked.slowest > SLOW or not larger):
             asked.unsure = True
             break
         if asked.refuted(module, other):

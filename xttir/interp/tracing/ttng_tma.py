@@ -30,7 +30,7 @@ from xttir.interp.tracing import kernel
 from xttir.interp.tracing.footprints import copies, footprint
 from xttir.interp.tracing.handlers import events
 from xttir.interp.tracing.mbarriers import Barrier, barrier_of, known_view, live, update
-from xttir.interp.tracing.parts import built, dealt, local
+from xttir.interp.tracing.parts import built, dealt
 from xttir.interp.tracing.values import View
 
 if TYPE_CHECKING:
@@ -109,12 +109,11 @@ def _boxes(
 
     def build() -> tuple[np.ndarray, np.ndarray]:
         rows, owners = [], []
-        for rank, reached in zip(ranks.tolist(), targets.tolist(), strict=True):
-            at = local(view, rank)
+        for rank, goal in zip(ranks.tolist(), targets, strict=True):
+            at, home = dealt(view, rank)
             for box, _ in messages:
-                part = at[box].reshape(-1)
-                rows.append(np.tile(part, len(reached)))
-                owners.append(np.repeat(np.asarray(reached), part.size))
+                rows.append(np.tile(at[box].reshape(-1), goal.size))
+                owners.append((home[box].reshape(-1) ^ goal[:, None] ^ rank).reshape(-1))
         return np.stack(rows), np.stack(owners)
 
     key = tuple((*((s.start, s.stop) for s in box), warp) for box, warp in messages)
