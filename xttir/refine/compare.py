@@ -10,6 +10,9 @@ rounding can explain (see `rounding`) is a `rounding` difference, which is told 
 
 from __future__ import annotations
 
+import itertools
+import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -43,8 +46,8 @@ class Value:
 class Difference:
     """One way in which the target's run is not what the source's run allows.
 
-    `what`: "undefined", "value", "write", "read", "end" or "rounding". `position` and `byte`: a
-    byte of the case's memory where it shows (-1 for none). `fault`: the target's own, for
+    `what`: "undefined", "value", "print", "write", "read", "end" or "rounding". `position` and
+    `byte`: a byte of the case's memory where it shows (-1 for none). `fault`: the target's own, for
     "undefined" and "end". `count`: elements or bytes concerned. `values`: examples.
     """
 
@@ -85,12 +88,13 @@ def compare(case: Case, source: Outcome, target: Outcome) -> list[Difference]:
         found.append(Difference("end", Kind.DEADLOCK, "does not end"))
     if target.completed:
         found += _results(source, target)
+        found += _prints(source, target)
     for position in range(len(case.memory)):
         if target.completed:
             found += _values(case, position, source, target)
             found += _writes(case, position, source, target)
         found += _reads(case, position, source, target)
-    order = ("undefined", "end", "value", "write", "read", "rounding")
+    order = ("undefined", "end", "value", "print", "write", "read", "rounding")
     return sorted(found, key=lambda d: order.index(d.what))
 
 
@@ -115,6 +119,27 @@ def _results(source: Outcome, target: Outcome) -> list[Difference]:
         if held is not None:
             found.append(held[0])
     return found
+
+
+def _prints(source: Outcome, target: Outcome) -> list[Difference]:
+    """Differences in what is printed: numbers may be a little off, as in memory."""
+    pairs = itertools.zip_longest(source.printed, target.printed, fillvalue="")
+    for a, b in pairs:
+        if a != b and not _alike(a, b):
+            note = f"prints {b!r}, the source {a!r}" if a and b else f"one alone prints {a or b!r}"
+            return [Difference("print", Kind.MISMATCH, "prints something else", (note,))]
+    return []
+
+
+_NUMBER = re.compile(r"-?\d+\.\d+(?:e[-+]?\d+)?")
+
+
+def _alike(a: str, b: str) -> bool:
+    """Whether two lines differ in nothing but floats that are nearly the same."""
+    if _NUMBER.split(a) != _NUMBER.split(b):
+        return False
+    pairs = zip(_NUMBER.findall(a), _NUMBER.findall(b), strict=True)
+    return all(math.isclose(float(x), float(y), rel_tol=1e-4, abs_tol=1e-5) for x, y in pairs)
 
 
 def _values(case: Case, position: int, source: Outcome, target: Outcome) -> list[Difference]:

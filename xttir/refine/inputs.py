@@ -155,6 +155,8 @@ class Generator:
     kernel: tt.FuncOp
     base: Case | None = None
     seed: int = 0
+    last: tuple[ModuleOp, tt.FuncOp] | None = None
+    """What passes have made of the kernel."""
 
     def __post_init__(self) -> None:
         self.parameters = parameters(self.kernel)
@@ -162,6 +164,8 @@ class Generator:
             held = zip(self.parameters, self.base.arguments, strict=True)
             self.parameters = tuple(replace(p, name=a.name) for p, a in held)
         self.decisions: Decisions = decisions(self.module, self.kernel)
+        if self.last is not None:
+            self.decisions.add(decisions(*self.last))
 
     def cases(self, limit: int = LIMIT) -> list[Case]:
         """At most `limit` cases, the plainest first."""
@@ -284,7 +288,8 @@ def _values(
         yield from (0, 1)
         return
     largest = 6 * max(unit, 16) if unit else MAX_NATURAL
-    near = sorted((c for c in constants if 1 < abs(c) <= largest), key=abs, reverse=True)
+    constants = sorted((c for c in constants if abs(c) > 1), key=abs, reverse=True)
+    near = [c for c in constants if abs(c) <= largest]
     block = near[0] if near else 0
     wanted: list[int] = []
     if natural is not None:
@@ -298,6 +303,7 @@ def _values(
         wanted += [_up(unit + 1, step), _up(ROUNDS * unit, step), _up(unit, step)]
     wanted += [n for c in near[:1] for n in (c, c + step, c - step)]
     wanted += near[1:]
+    wanted += [] if unit else constants[: len(constants) - len(near)]
     wanted += [n * step for n in LESS]
     seen: set[int] = set()
     for value in wanted:

@@ -1,12 +1,14 @@
 """One run of a module on a case, and all that can be seen of it from outside.
 
-Seen from outside are the memory after the run, which bytes were read and which were written, and
-whether anything was undefined on the way. Registers, shared memory and layouts are not.
+Seen from outside are the memory after the run, which bytes were read and which were written, what
+was printed, and whether anything was undefined on the way. Registers, shared memory and layouts are
+not.
 """
 
 from __future__ import annotations
 
 import contextlib
+import io
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
@@ -52,6 +54,8 @@ class Outcome:
     """What a function returned, [programs, *shape] each; kernels return nothing."""
     module: ModuleOp | None = None
     """What was run."""
+    printed: tuple[str, ...] = ()
+    """The lines that the kernel printed, program by program."""
 
     @property
     def defined(self) -> bool:
@@ -94,8 +98,12 @@ def run_case(
     policy = replace(policy, max_trips=trips)
     if trips:
         policy = replace(policy, max_steps=min(policy.max_steps, trips))
+    out = io.StringIO()
+    # Others may print meanwhile: their output is let through unless the kernel prints.
+    prints = any(isinstance(op, tt.PrintOp) for op in module.walk())
     try:
-        result = run_launch(launch, policy)
+        with contextlib.redirect_stdout(out) if prints else contextlib.nullcontext():
+            result = run_launch(launch, policy)
         outcome.faults = [f for f in result.faults if f.kind is not Kind.INT_OVERFLOW]
         outcome.completed = result.completed
         outcome.trips = result.trips
@@ -103,11 +111,17 @@ def run_case(
     except Unsupported as error:
         outcome.unsupported = error
         outcome.completed = False
+    outcome.printed = tuple(sorted(out.getvalue().splitlines(), key=_program))
     for found, into in ((footprint.read, outcome.read), (footprint.written, outcome.written)):
         for storage in storages:
             mask = found.get(id(storage))
             into.append(np.zeros(storage.bytes.size, bool) if mask is None else mask)
     return outcome
+
+
+def _program(line: str) -> str:
+    """The program that printed a line: what others print in between depends on how they run."""
+    return line.split(")")[0]
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,9 +16,6 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from xttir.dialects import arith, cf, llvm, scf, tt
 
-MAX_CONSTANT = 1 << 12
-"""Greater constants in comparisons are no sizes worth standing beside."""
-
 _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "ceildivsi", "ceildivui", "floordivsi")
 )
@@ -40,6 +37,16 @@ class Decisions:
     bounds: dict[int, int] = field(default_factory=dict)
     addresses: set[int] = field(default_factory=set)
     indices: set[int] = field(default_factory=set)
+
+    def add(self, other: Decisions) -> None:
+        """Take in what another form of the same kernel decides on."""
+        for position, constants in other.arguments.items():
+            self.arguments.setdefault(position, set()).update(constants)
+        for position, unit in other.bounds.items():
+            self.bounds[position] = max(unit, self.bounds.get(position, 1))
+        self.loaded |= other.loaded
+        self.addresses |= other.addresses
+        self.indices |= other.indices
 
 
 def decisions(module: ModuleOp, kernel: tt.FuncOp) -> Decisions:
@@ -141,11 +148,11 @@ class _Flow:
             assert isinstance(op, Operation)
             if isinstance(op, arith.ConstantOp):
                 number = _number(op)
-                if number is not None and abs(number) <= MAX_CONSTANT:
+                if number is not None:
                     found.constants.add(number)
                 continue
             if isinstance(op, tt.MakeRangeOp):
-                found.constants.add(min(op.end.value.data, MAX_CONSTANT))
+                found.constants.add(op.end.value.data)
             elif op.name in _DIVISIONS and isinstance(op.operands[1].owner, arith.ConstantOp):
                 found.divisors.add(_number(op.operands[1].owner) or 1)
             todo += op.operands

@@ -266,7 +266,8 @@ def short_pipeline(stage: Stage) -> str:
 def assumptions(report: ValidateReport) -> None:
     """What every verdict of `validate` rests on."""
     report.assume(
-        "the inputs above: the user's, and edge cases made for the kernel; others can differ"
+        "the inputs above: the user's, and edge cases made for the kernel, whose buffers do not "
+        "overlap; others can differ"
     )
     report.assume("programs of a launch run in one order; races are looked for, whatever the order")
     report.assume("what the source leaves undefined, a pass may change")
