@@ -8,6 +8,7 @@ import pytest
 
 from tests.interp.launching import kinds, run
 from tests.interp.test_ttng_tma import FOOT, HEAD, RIGHT, descriptor
+from xttir.diagnostics import Unsupported
 from xttir.dialects.context import make_context
 from xttir.dialects.syntax.parser import TTParser
 from xttir.frontends.mlir import parse_module
@@ -72,6 +73,77 @@ def test_ctas_that_arrive_at_a_barrier(bases: list[str], two: bool, wanted: int)
 def test_bytes_of_a_part() -> None:
     assert part_bytes(type_of(memory("[[1, 0], [0, 0]]"))) == 256 * 128 * 2 // 2
     assert part_bytes(type_of(memory("[[1, 0], [2, 0]]"))) == 256 * 128 * 2 // 4
+
+
+REPLICAS = """
+#same = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0], CGALayout = [[0, 0]]}>
+#split = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [1, 0], CGALayout = [[1, 0]]}>
+#rsame = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0], CGALayout = [[0, 0]]}>
+#rsplit = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0], CGALayout = [[1, 0]]}>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-ctas" = 2 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:100", "ttg.threads-per-warp" = 32 : i32} {
+  tt.func public @k(%x: !tt.ptr<f32>, %y: !tt.ptr<f32>) {
+    LOAD
+    %s = ttg.local_alloc %v : (tensor<FROM>) -> !ttg.memdesc<MFROM, #smem, mutable>
+    %t = ttg.memdesc_reinterpret %s : !ttg.memdesc<MFROM, #smem, mutable> -> !ttg.memdesc<MTO, #smem, mutable>
+    %w = ttg.local_load %t : !ttg.memdesc<MTO, #smem, mutable> -> tensor<TO>
+    STORE
+    tt.return
+  }
+}
+"""
+
+
+def pointers(name: str, rows: int, layout: str) -> str:
+    """Pointers `%p` + name to the rows of a tensor of 32 columns."""
+    return f"""
+    %r{name} = tt.make_range {{end = {rows} : i32, start = 0 : i32}} : tensor<{rows}xi32, #ttg.slice<{{dim = 1, parent = {layout}}}>>
+    %e{name} = tt.expand_dims %r{name} {{axis = 1 : i32}} : tensor<{rows}xi32, #ttg.slice<{{dim = 1, parent = {layout}}}>> -> tensor<{rows}x1xi32, {layout}>
+    %n{name} = arith.constant dense<32> : tensor<{rows}x1xi32, {layout}>
+    %m{name} = arith.muli %e{name}, %n{name} : tensor<{rows}x1xi32, {layout}>
+    %b{name} = tt.broadcast %m{name} : tensor<{rows}x1xi32, {layout}> -> tensor<{rows}x32xi32, {layout}>
+    %c{name} = tt.make_range {{end = 32 : i32, start = 0 : i32}} : tensor<32xi32, #ttg.slice<{{dim = 0, parent = {layout}}}>>
+    %f{name} = tt.expand_dims %c{name} {{axis = 0 : i32}} : tensor<32xi32, #ttg.slice<{{dim = 0, parent = {layout}}}>> -> tensor<1x32xi32, {layout}>
+    %g{name} = tt.broadcast %f{name} : tensor<1x32xi32, {layout}> -> tensor<{rows}x32xi32, {layout}>
+    %o{name} = arith.addi %b{name}, %g{name} : tensor<{rows}x32xi32, {layout}>
+    %s{name} = tt.splat %{name} : !tt.ptr<f32> -> tensor<{rows}x32x!tt.ptr<f32>, {layout}>
+    %p{name} = tt.addptr %s{name}, %o{name} : tensor<{rows}x32x!tt.ptr<f32>, {layout}>, tensor<{rows}x32xi32, {layout}>"""
+
+
+def reinterpreted(source: tuple[int, str], target: tuple[int, str]) -> str:
+    """A kernel that stores a tile (rows, "same" or "split") and reads the memory as another."""
+    (rows, kind), (rows_to, kind_to) = source, target
+    load = pointers("x", rows, f"#r{kind}")
+    load += f"\n    %v = tt.load %px : tensor<{rows}x32x!tt.ptr<f32>, #r{kind}>"
+    store = pointers("y", rows_to, f"#r{kind_to}")
+    store += f"\n    tt.store %py, %w : tensor<{rows_to}x32x!tt.ptr<f32>, #r{kind_to}>"
+    text = REPLICAS.replace("LOAD", load).replace("STORE", store)
+    text = text.replace("MFROM", f"{rows}x32xf32, #{kind}").replace(
+        "MTO", f"{rows_to}x32xf32, #{kind_to}"
+    )
+    return text.replace("FROM", f"{rows}x32xf32, #r{kind}").replace(
+        "TO", f"{rows_to}x32xf32, #r{kind_to}"
+    )
+
+
+def test_memory_that_both_ctas_hold_is_seen_twice() -> None:
+    x = np.arange(512, dtype=np.float32).reshape(16, 32)
+    y = np.full((32, 32), -1, np.float32)
+    result = run(reinterpreted((16, "same"), (32, "split")), (1,), {"x": x, "y": y})
+    assert not result.faults
+    assert (y == np.concatenate((x, x))).all()
+
+
+def test_halves_of_two_ctas_are_one_value_only_if_they_are_alike() -> None:
+    half = np.arange(512, dtype=np.float32).reshape(16, 32)
+    x = np.concatenate((half, half))
+    y = np.full((16, 32), -1, np.float32)
+    text = reinterpreted((32, "split"), (16, "same"))
+    assert not run(text, (1,), {"x": x, "y": y}).faults
+    assert (y == half).all()
+    x[20, 5] += 1
+    with pytest.raises(Unsupported, match="several CTAs"):
+        run(text, (1,), {"x": x, "y": y})
 
 
 CONTROL = """

@@ -13,6 +13,7 @@ from xttir.interp.mbarriers import MBarrier
 from xttir.interp.order import NEVER, AgentClock, Components, Known, Stamp
 
 BATCH = 3
+EVERYONE = 0b111
 COMPONENTS = [f"c{n}" for n in range(40)]
 """More than a clock begins with."""
 AT = st.sampled_from([None, *(np.array(at) for at in ([0], [1, 2], [0, 1, 2]))])
@@ -48,9 +49,9 @@ def test_arrays_are_tables(data: st.DataObject) -> None:
                 table |= {(name, k): max(table.get((name, k), NEVER), epoch) for k in programs(at)}
             case "each":
                 name = data.draw(NAMES)
-                epochs = np.array([data.draw(st.integers(0, 4)) for _ in programs(at)])
-                known.see(name, epochs, at)
-                for k, epoch in zip(programs(at), epochs.tolist(), strict=True):
+                epochs = {k: data.draw(st.integers(0, 4)) for k in programs(at)}
+                known.see(name, tuple((1 << k, epoch) for k, epoch in epochs.items()), at)
+                for k, epoch in epochs.items():
                     table[name, k] = max(table.get((name, k), NEVER), epoch)
             case "learn":
                 known.learn(clocks[1 - n], at)
@@ -82,11 +83,12 @@ def test_what_is_published_is_not_what_comes_after() -> None:
     before = first.now()
     told = first.publish(np.array([1]))
     after = first.now()
-    assert second.ordered(before) is False
+    assert second.unordered(before, EVERYONE) == EVERYONE
     second.learn(told, None)
-    assert second.ordered(before) is True
-    assert np.asarray(second.ordered(after)).tolist() == [True, False, True]
-    assert not np.any(first.ordered(Stamp("second", 0)))
+    assert second.unordered(before, EVERYONE) == 0
+    assert second.unordered(after, EVERYONE) == 0b010
+    assert second.unordered(after, 0b001) == 0
+    assert first.unordered(Stamp("second", 0), EVERYONE) == EVERYONE
 
 
 def test_who_closed_a_phase_for_some_programs_need_not_know_the_rest_of_it() -> None:
@@ -97,10 +99,40 @@ def test_who_closed_a_phase_for_some_programs_need_not_know_the_rest_of_it() -> 
     agents = [AgentClock(name, 2, Known(components)) for name in ("one", "two")]
     barrier.init(2, agents[0].now(), None)
     at = np.array([0])
-    barrier.update(1, 0, agents[0].publish(at), at)
-    last = agents[1].publish(at)
-    barrier.update(1, 0, last, at)
-    assert np.asarray(barrier.phase).tolist() == [1, 0]
-    assert not barrier.alone(last, at)
-    last.see("one", 0, at)
-    assert barrier.alone(last, at)
+
+    def arrive(agent: AgentClock) -> np.ndarray:
+        ((_, released),) = agent.publish(at).within(0b01)
+        ((_, state),) = barrier.changed(0b01)
+        state.update(1, 0, released)
+        return released
+
+    arrive(agents[0])
+    released = arrive(agents[1])
+    assert [barrier.seen(who)[0][1].phase for who in (0b01, 0b10)] == [1, 0]
+    state = barrier.seen(0b01)[0][1]
+    assert not state.alone(released)
+    agents[1].see("one", 0, at)
+    assert state.alone(agents[1].known.within(0b01)[0][1])
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.data())
+def test_groups_of_programs_commit_and_wait_as_each_would(data: st.DataObject) -> None:
+    clock = AgentClock("agent", BATCH)
+    engine = clock.engine("copies")
+    committed, done = [0] * BATCH, [NEVER] * BATCH
+    for _ in range(data.draw(st.integers(1, 10))):
+        at = data.draw(AT)
+        if data.draw(st.booleans()):
+            engine.commit(at)
+            for k in programs(at):
+                committed[k] += 1
+        else:
+            outstanding = data.draw(st.integers(0, 2))
+            engine.wait(outstanding, at)
+            for k in programs(at):
+                done[k] = max(done[k], committed[k] - outstanding - 1)
+        known = np.broadcast_to(clock.known.get(engine.component), BATCH)
+        assert known.tolist() == done
+        late = clock.unordered(engine.stamp(), EVERYONE)
+        assert late == sum((done[k] < committed[k]) << k for k in range(BATCH))

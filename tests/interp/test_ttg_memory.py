@@ -4,6 +4,7 @@ faults of programs that do it wrong, each beside a program that does it right.""
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -156,6 +157,25 @@ def test_reinterpretation_sees_bytes_in_physical_order() -> None:
     expected = np.empty_like(y)
     expected[:, rows, swizzled] = tiles(3)
     np.testing.assert_array_equal(y, expected)
+
+
+def test_small_floats_are_bytes_as_they_are() -> None:
+    """f8 in memory that is seen as i8 too: the bits, not the nearest integers."""
+    floats = "!ttg.memdesc<16x32xf8E5M2, #shared, #smem, mutable>"
+    words = "!ttg.memdesc<16x32xi8, #shared, #smem, mutable>"
+    text = kernel(
+        f"""{LOAD}
+    %f = tt.fp_to_fp %v, rounding = rtne : tensor<16x32xf32, #blocked> -> tensor<16x32xf8E5M2, #blocked>
+    %s = ttg.local_alloc %f : (tensor<16x32xf8E5M2, #blocked>) -> {floats}
+    %i = ttg.memdesc_reinterpret %s : {floats} -> {words}
+    %w2 = ttg.local_load %i : {words} -> tensor<16x32xi8, #blocked>
+    %out = arith.sitofp %w2 : tensor<16x32xi8, #blocked> to tensor<16x32xf32, #blocked>
+{STORE}"""
+    )
+    result, y = outcome(text)
+    assert not result.faults
+    bits = tiles(3).astype(ml_dtypes.float8_e5m2).view(np.int8)
+    np.testing.assert_array_equal(y, bits.astype(np.float32))
 
 
 def test_stage_chosen_by_the_program() -> None:

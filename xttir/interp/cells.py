@@ -34,35 +34,6 @@ class Access(NamedTuple):
     slots: np.ndarray | None
 
 
-def bits_of(flags: np.ndarray) -> int:
-    """bool[n] as bits, the first one lowest."""
-    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
-
-
-def numbers_of_bits(bits: int) -> np.ndarray:
-    """The numbers of the bits that are set."""
-    raw = np.frombuffer(bits.to_bytes(-(-bits.bit_length() // 8), "little"), np.uint8)
-    return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
-
-
-def who_of(slots: np.ndarray) -> int:
-    """Slots int64[b] as bits. Remembered: descriptors of one set of programs share the array."""
-    known = _WHO.get(id(slots))
-    if known is not None and known[0] is slots:
-        return known[1]
-    flags = np.zeros(int(slots.max(initial=0)) + 1, bool)
-    flags[slots] = True
-    if len(_WHO) >= _MANY:
-        _WHO.clear()
-    bits = bits_of(flags)
-    _WHO[id(slots)] = (slots, bits)
-    return bits
-
-
-_WHO: dict[int, tuple[np.ndarray, int]] = {}
-_MANY = 64
-
-
 class Part(NamedTuple):
     """A value (1 or b, *s) of a whole cell for the programs in `slots` (`who` as bits) only."""
 

@@ -7,11 +7,13 @@ barrier is a component of the clocks itself (`interp.order`): epoch n is its pha
 copy writes is stamped with the phase that it completes, and whether an agent knows of a phase is a
 comparison of numbers.
 
-Numbers are ints while all programs of the batch agree, int64[batch] afterwards.
+Programs that have used a barrier alike share its state: an op costs what it costs for one of them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from copy import copy
 from math import prod
 from typing import Any
 
@@ -20,180 +22,169 @@ from xdsl.dialects.builtin import CallSiteLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
 from xttir.interp.memdesc import Buffer, Choice, MemDesc
-from xttir.interp.order import NEVER, Components, Epoch, Known, Positions, Stamp, changed, chosen
+from xttir.interp.order import Components, Positions, Stamp, covers, joined
 from xttir.interp.positions import choose, where
 from xttir.interp.views import offsets_of
+
+
+class State:
+    """The mbarrier of programs that have used it alike so far.
+
+    `count`: arrivals of a phase; `pending`: those still missing; `tx`: bytes announced and not yet
+    there; `phase`: phases completed. `live`: initialised and not invalidated. `made`: the stamp of
+    `init_barrier`. `asynchronous`: whether copies take part in the running phase, and
+    `last_asynchronous` in the last. `arriving`: what the arrivals of the running phase released,
+    `last` those of the last, `done` those of all complete ones. `closed_by`: what was released by
+    an arrival that closed a phase after all of its other updates. `waits`: waits that returned: the
+    op, when, and how many phases were complete.
+    """
+
+    __slots__ = (
+        "arriving",
+        "asynchronous",
+        "closed_by",
+        "count",
+        "done",
+        "last",
+        "last_asynchronous",
+        "live",
+        "made",
+        "pending",
+        "phase",
+        "tx",
+        "waits",
+    )
+
+    def __init__(self) -> None:
+        self.live = False
+        self.made: Stamp | None = None
+        self.begin(0)
+
+    def begin(self, count: int) -> None:
+        """Phase 0 of a barrier for `count` arrivals."""
+        self.count = self.pending = count
+        self.tx = self.phase = 0
+        self.asynchronous = self.last_asynchronous = False
+        self.arriving: np.ndarray | None = None
+        self.last: np.ndarray | None = None
+        self.done: np.ndarray | None = None
+        self.closed_by: np.ndarray | None = None
+        self.waits: tuple[tuple[Operation, Hashable, int, int], ...] = ()
+
+    def update(self, arrivals: int, expect: int, snapshot: np.ndarray | None) -> int:
+        """Announce `expect` bytes (negative: they have come), then arrive. Gives the number of
+        arrivals that were too many."""
+        self.tx += expect
+        over = max(0, arrivals - self.pending)
+        self.pending = max(0, self.pending - arrivals)
+        if snapshot is not None:
+            self.arriving = snapshot if self.arriving is None else joined(self.arriving, snapshot)
+        if self.pending == 0 and self.tx == 0:
+            self._complete()
+        return over
+
+    def _complete(self) -> None:
+        self.last_asynchronous = self.asynchronous
+        self.asynchronous, self.closed_by = False, None
+        self.last, self.arriving = self.arriving, None
+        if self.last is not None:
+            self.done = self.last if self.done is None else joined(self.done, self.last)
+        self.phase += 1
+        self.pending = self.count
+
+    def alone(self, snapshot: np.ndarray) -> bool:
+        """Whether `snapshot`, released by the update that completed the last phase, holds all that
+        the phase's updates released: they came before it."""
+        if self.last_asynchronous:
+            return False
+        return self.last is None or covers(snapshot, self.last)
+
+    def closed_before(self, snapshot: np.ndarray) -> bool:
+        """Whether an update that releases `snapshot` comes after the one that closed the phase
+        before."""
+        return self.closed_by is not None and covers(snapshot, self.closed_by)
+
+    def passed(self, parity: int) -> bool:
+        """Whether a wait for `parity` returns."""
+        return (self.phase ^ parity) & 1 == 1
 
 
 class MBarrier:
     """One mbarrier of every program of the batch.
 
-    `count`: arrivals of a phase; `pending`: those still missing; `tx`: bytes announced and not yet
-    there; `phase`: phases completed. `live`: initialised and not invalidated. `made`: the stamp of
-    `init_barrier`. `name`: what reports call it; `op`: what allocated it. `asynchronous`: whether
-    copies take part in the running phase. `closed_by`: what was released by an arrival that closed
-    a phase after all of its other updates.
+    `states`: (programs as bits, state) for groups of programs, which together are all. `name`: what
+    reports call it; `op`: what allocated it.
     """
 
     def __init__(self, name: str, op: Operation, components: Components):
         self.name = name
         self.op = op
         self.components = components
-        self.batch = components.batch
-        self.count: Epoch = 0
-        self.pending: Epoch = 0
-        self.tx: Epoch = 0
-        self.phase: Epoch = 0
-        self.live: Epoch = 0
-        self.made: Stamp | None = None
-        self.asynchronous = False
-        self.closed_by: Known | None = None
-        self.last_asynchronous = False
-        self.last: Known | None = None
-        self.waits: list[tuple[Operation, Stamp, int]] = []
-        """Waits that returned: the op, when, and how many phases were complete."""
-        self.arriving: Known | None = None
-        """What the arrivals of the running phase released; a snapshot that others may hold."""
-        self.done = Known(components)
+        self.states: list[tuple[int, State]] = [(components.everyone, State())]
+
+    def seen(self, who: int) -> list[tuple[int, State]]:
+        """The states of the programs `who`, to look at."""
+        states = self.states
+        if len(states) == 1:
+            return [(who, states[0][1])]
+        return [(common, state) for mine, state in states if (common := mine & who)]
+
+    def changed(self, who: int) -> list[tuple[int, State]]:
+        """The states of the programs `who`, of theirs alone, to change."""
+        states = self.states
+        if len(states) == 1 and states[0][0] == who:
+            return states
+        rest: list[tuple[int, State]] = []
+        found: list[tuple[int, State]] = []
+        for mine, state in states:
+            common = mine & who
+            if common == mine:
+                found.append((mine, state))
+                continue
+            rest.append((mine & ~who, state))
+            if common:
+                found.append((common, copy(state)))
+        self.states = [*found, *rest]
+        return found
 
     # --- life ------------------------------------------------------------------------------------
 
     def init(self, count: int, stamp: Stamp, at: Positions) -> bool:
         """Begin with phase 0. False if it is live already."""
-        again = bool(np.any(chosen(self.live, at)))
-        self.made = stamp
-        for name, value in (("count", count), ("pending", count), ("tx", 0), ("phase", 0)):
-            setattr(self, name, changed(getattr(self, name), value, at, self.batch))
-        self.live = changed(self.live, 1, at, self.batch)
-        self.waits = []
-        if at is None:
-            self.arriving, self.done = None, Known(self.components)
-        else:
-            self.arriving = None if self.arriving is None else self.arriving.without(at)
-            self.done.forget(at)
+        again = False
+        for _, state in self.changed(self.components.who(at)):
+            again |= state.live
+            state.begin(count)
+            state.live, state.made = True, stamp
         return not again
 
     def inval(self, at: Positions) -> None:
-        self.live = changed(self.live, 0, at, self.batch)
-
-    def is_live(self, at: Positions) -> bool:
-        live = chosen(self.live, at)
-        return live == 1 if type(live) is int else bool(np.all(live))
-
-    # --- updates ---------------------------------------------------------------------------------
-
-    def update(self, arrivals: int, expect: int, snapshot: Known | None, at: Positions) -> int:
-        """Announce `expect` bytes (negative: they have come), then arrive. Gives the number of
-        arrivals that were one too many for a program."""
-        if at is None and type(self.tx) is int and type(self.pending) is int:
-            return self._update_alike(arrivals, expect, snapshot)
-        tx = chosen(self.tx, at) + expect
-        pending = chosen(self.pending, at) - arrivals
-        over = max(0, -int(np.min(pending)))
-        if over:
-            pending = np.maximum(pending, 0) if isinstance(pending, np.ndarray) else 0
-        self.tx = changed(self.tx, tx, at, self.batch)
-        self.pending = changed(self.pending, pending, at, self.batch)
-        if snapshot is not None:
-            arriving = Known(self.components) if self.arriving is None else self.arriving
-            self.arriving = arriving.joined(snapshot, at)
-        complete = (np.asarray(pending) == 0) & (np.asarray(tx) == 0)
-        if complete.all():
-            self._complete(at)
-        elif complete.any():
-            positions = np.arange(self.batch) if at is None else at
-            self._complete(positions[np.broadcast_to(complete, positions.shape)])
-        return over
-
-    def _update_alike(self, arrivals: int, expect: int, snapshot: Known | None) -> int:
-        """`update` while all programs agree."""
-        assert isinstance(self.tx, int)
-        assert isinstance(self.pending, int)
-        self.tx += expect
-        over = max(0, arrivals - self.pending)
-        self.pending = max(0, self.pending - arrivals)
-        if snapshot is not None:
-            arriving = self.arriving
-            self.arriving = snapshot if arriving is None else arriving.joined(snapshot, None)
-        if self.pending == 0 and self.tx == 0:
-            self._complete(None)
-        return over
-
-    def _complete(self, at: Positions) -> None:
-        self.last_asynchronous = self.asynchronous
-        self.asynchronous, self.closed_by = False, None
-        arriving, phase = self.arriving, chosen(self.phase, at)
-        if arriving is not None:
-            self.done.learn(arriving, at)
-            self.arriving = None if at is None else arriving.without(at)
-        self.last = arriving
-        self.done.see(self, phase, at)
-        self.phase = changed(self.phase, phase + 1, at, self.batch)
-        self.pending = changed(self.pending, chosen(self.count, at), at, self.batch)
-
-    def alone(self, snapshot: Known, at: Positions) -> bool:
-        """Whether `snapshot`, released by the update that completed the last phase, holds all that
-        the phase's updates released: they came before it."""
-        if self.last_asynchronous:
-            return False
-        last = self.last
-        return last is None or last is snapshot or snapshot.holds(last, at)
-
-    def waited(self, op: Operation, stamp: Stamp, at: Positions) -> None:
-        """A wait has returned. Kept only while the programs of the batch agree."""
-        if at is None and type(self.phase) is int:
-            self.waits.append((op, stamp, self.phase))
-        else:
-            self.forget_waits()
-
-    def forget_waits(self) -> None:
-        """Programs of the batch differ: their waits are not compared."""
-        self.waits = []
-
-    def overtaken(self, phase: int) -> Operation | None:
-        """A wait that returned while `phase` was running, and that none of its updates came after,
-        now that it is complete; so the wait may find it complete as well. Waits before are done
-        with."""
-        found: Operation | None = None
-        left: list[tuple[Operation, Stamp, int]] = []
-        for op, stamp, seen in self.waits:
-            if seen > phase:
-                left.append((op, stamp, seen))
-            elif seen == phase and not self._covers(stamp):
-                found = op
-        self.waits = left
-        return found
-
-    def _covers(self, stamp: Stamp) -> bool:
-        """Whether an update of the last phase came after what `stamp` says."""
-        known = NEVER if self.last is None else self.last.get(stamp.component)
-        return _reaches(known, stamp.epoch)
-
-    def closed_before(self, snapshot: Known, at: Positions) -> bool:
-        """Whether an update that releases `snapshot` comes after the one that closed the phase
-        before, for programs `at`."""
-        return self.closed_by is not None and snapshot.holds(self.closed_by, at)
+        for _, state in self.changed(self.components.who(at)):
+            state.live = False
 
     # --- waits -----------------------------------------------------------------------------------
 
-    def passed(self, parity: Epoch, at: Positions) -> bool:
-        """Whether a wait for `parity` (a number, or int64[active]) returns, for all programs."""
-        phase = chosen(self.phase, at)
-        if type(phase) is int and type(parity) is int:
-            return (phase ^ parity) & 1 == 1
-        return bool(np.all((phase ^ parity) & 1 == 1))
+    def passed(self, parity: int, at: Positions) -> bool:
+        """Whether a wait for `parity` returns, for all programs."""
+        return all(state.passed(parity) for _, state in self.seen(self.components.who(at)))
 
     def stamp(self) -> Stamp:
         """The stamp of what completes with the running phase."""
-        return Stamp(self, self.phase)
+        states = self.states
+        if len(states) == 1:
+            return Stamp(self, states[0][1].phase)
+        return Stamp(self, tuple((who, state.phase) for who, state in states))
+
+    def covers(self, state: State, component: Hashable, epoch: int) -> bool:
+        """Whether an update of the last phase of `state` came after `epoch` of `component`."""
+        row = self.components.rows.get(component)
+        last = state.last
+        return last is not None and row is not None and row < last.size and last[row] >= epoch
 
     def missing(self, at: Positions) -> str:
         """What the running phase waits for: "1 of 2 arrivals and 4096 bytes are missing"."""
-
-        def first(value: Epoch) -> int:
-            return int(np.asarray(chosen(value, at)).reshape(-1)[0])
-
-        pending, count, tx = first(self.pending), first(self.count), first(self.tx)
+        state = self.seen(self.components.who(at))[0][1]
+        pending, count, tx = state.pending, state.count, state.tx
         parts = [f"{pending} of {count} arrival{'s' if count > 1 else ''}"] if pending else []
         if tx > 0:
             parts.append(f"{tx} bytes")
@@ -201,13 +192,6 @@ class MBarrier:
         if tx < 0:
             text += ("; " if parts else "") + f"{-tx} bytes more than announced have come"
         return text
-
-
-def _reaches(known: Epoch, epoch: Epoch) -> bool:
-    """Whether `known` is `epoch` or later, for all programs."""
-    if type(known) is int and type(epoch) is int:
-        return known >= epoch
-    return bool(np.all(np.asarray(known) >= epoch))
 
 
 class MBarriers:

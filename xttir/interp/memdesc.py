@@ -21,9 +21,9 @@ from xdsl.ir import Operation
 
 from xttir.interp.affine import dense
 from xttir.interp.batch import merge, take
-from xttir.interp.cells import Cell, Part, who_of, within
+from xttir.interp.cells import Cell, Part, within
 from xttir.interp.machine import Machine
-from xttir.interp.positions import choose, positions_in
+from xttir.interp.positions import choose, positions_in, who_of
 from xttir.interp.taint import Origin, Tainted
 from xttir.interp.views import (
     Gather,
@@ -39,6 +39,9 @@ from xttir.interp.views import (
     is_static,
     offsets_of,
 )
+
+_MANY = 16
+"""Selections of programs for which a descriptor is remembered."""
 
 
 class Buffer:
@@ -67,6 +70,12 @@ class Buffer:
         self.freed: Operation | None = None
         self.shape = shape
         self.cells = [Cell(shape[1:]) for _ in range(shape[0])] if split else [Cell(shape)]
+
+    def slots_of(self, who: int) -> int:
+        """The slots, as bits, of programs given as bits of their positions in the batch."""
+        if self.positions is None:
+            return who
+        return sum(1 << slot for slot, at in enumerate(self.positions.tolist()) if who >> at & 1)
 
     def fuse(self) -> None:
         """Make all cells one, for views across them."""
@@ -104,7 +113,7 @@ class MemDesc:
     `barrier`: the `MBarrier` it names, once somebody has asked for it.
     """
 
-    __slots__ = ("_stages", "barrier", "buffer", "cell", "path", "shape", "slots")
+    __slots__ = ("_stages", "_taken", "barrier", "buffer", "cell", "path", "shape", "slots")
 
     def __init__(
         self,
@@ -120,7 +129,8 @@ class MemDesc:
         self.path = path
         self.slots = slots
         self.barrier: Any = None
-        self._stages: dict[int, MemDesc] | None = None
+        self._stages: dict[int, MemDesc] = {}
+        self._taken: dict[int, tuple[np.ndarray, MemDesc]] = {}
 
     @property
     def dtype(self) -> np.dtype:
@@ -143,25 +153,26 @@ class MemDesc:
 
     def index(self, number: np.ndarray) -> MemDesc:
         """Element `number` (int[1 or b], in bounds) of the leading axis."""
-        same = number.size == 1 or bool((number == number[0]).all())
-        inner = self.shape[1:]
+        if number.size == 1 or (number == number[0]).all():
+            return self.stage(int(number[0]))
+        inner, number = self.shape[1:], number.astype(np.int64)
         if self.cell is None and not self.path and self.buffer.split:
-            cell = int(number[0]) if same else number.astype(np.int64)
-            return MemDesc(self.buffer, inner, cell, (), self.slots)
-        if same:
-            return self._with(Pick(int(number[0])), inner)
-        return self._with(PickEach(number.astype(np.int64)), inner)
+            return MemDesc(self.buffer, inner, number, (), self.slots)
+        return self._with(PickEach(number), inner)
 
     def stage(self, number: int) -> MemDesc:
         """Element `number` (in bounds) of the leading axis: the same view whenever it is asked for,
         since pipelines come back to a few stages."""
-        stages = self._stages
-        if stages is None:
-            stages = self._stages = {}
-        found = stages.get(number)
+        found = self._stages.get(number)
         if found is None:
-            found = stages[number] = self.index(np.array([number]))
+            found = self._stages[number] = self._stage(number)
         return found
+
+    def _stage(self, number: int) -> MemDesc:
+        inner = self.shape[1:]
+        if self.cell is None and not self.path and self.buffer.split:
+            return MemDesc(self.buffer, inner, number, (), self.slots)
+        return self._with(Pick(number), inner)
 
     def subslice(self, offsets: Sequence[int], shape: tuple[int, ...]) -> MemDesc:
         """The box of `shape` that begins at `offsets` (in bounds)."""
@@ -195,7 +206,11 @@ class MemDesc:
     # --- batches ---------------------------------------------------------------------------------
 
     def take(self, programs: np.ndarray) -> MemDesc:
-        """The descriptor for the programs at positions `programs` of the active ones."""
+        """The descriptor for the programs at positions `programs` of the active ones: the same for
+        every agent that asks."""
+        known = self._taken.get(id(programs))
+        if known is not None:
+            return known[1]
         slots = programs if self.slots is None else choose(self.slots, programs)
         cell = self.cell[programs] if isinstance(self.cell, np.ndarray) else self.cell
         path = self.path
@@ -203,6 +218,10 @@ class MemDesc:
             path = tuple(step.take(programs) for step in path)
         found = MemDesc(self.buffer, self.shape, cell, path, slots)
         found.barrier = self.barrier
+        if len(self._taken) >= _MANY:
+            self._taken.clear()
+        # The positions are kept as well, so that their id stays theirs.
+        self._taken[id(programs)] = (programs, found)
         return found
 
     def merge(self, parts: Sequence[tuple[np.ndarray, Any]], batch: int) -> MemDesc | Choice:
@@ -267,6 +286,15 @@ class MemDesc:
         if any(t is not None for _, (_, _, t) in parts):
             tainted = column([(at, v if t is None else t) for at, (v, _, t) in parts])
         return value, unwritten, tainted
+
+    def replicas_differ(self) -> bool:
+        """Whether the view shows one value of an element that blocks of a cluster hold each for
+        itself, and they hold different ones."""
+        layout = self.path[0] if self.path else None
+        if not isinstance(layout, Layout) or not layout.replicas:
+            return False
+        data = self.buffer.cells[0].own(self.buffer.slots, self.buffer.dtype)
+        return layout.differ(data if self.slots is None else data[self.slots])
 
     def _read_cell(
         self, cell: Cell, path: Path, slots: np.ndarray | None
@@ -422,7 +450,7 @@ class MemDesc:
         flat = data.reshape(data.shape[0], -1)
         size = self.dtype.itemsize
         for start in (0, *copies):
-            if size > 1 and data.dtype == np.uint8:
+            if data.dtype == np.uint8:
                 flat.view(self.dtype)[rows, (at + start) // size] = value
             elif size > 1 and self.buffer.dtype == np.uint8:
                 for k in range(size):

@@ -21,17 +21,38 @@ from xttir.interp.agents import run_agents, wait_until
 from xttir.interp.descriptors import Descriptor, block_access
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier
-from xttir.interp.order import Components, Epoch, Known, Positions, changed, chosen
+from xttir.interp.order import Components, Known, Positions
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.taint import observe_branch
 from xttir.interp.tma import with_shape
 from xttir.interp.ttg_memory import shape_of_memory
-from xttir.interp.ttng_sync import operand_slots
+from xttir.interp.ttng_sync import missing, operand_slots, passed, wanted_of
 
 Slots = tuple[int, ...]
 
 LOADS = "bulk loads"
 """The engine of loads that an agent waits for at once."""
+
+
+Count = int | np.ndarray
+"""A number for all programs of the batch, or int64[batch]."""
+
+
+def _changed(old: Count, new: Count, at: Positions, batch: int) -> Count:
+    """`old` with `new` (a number, or int64[active]) for the programs at `at`."""
+    if at is None:
+        if isinstance(new, np.ndarray) and (new == new[0]).all():
+            return int(new[0])
+        return new
+    result = np.empty(batch, np.int64)
+    result[...] = old
+    result[at] = new
+    return result
+
+
+def _chosen(count: Count, at: Positions) -> Count:
+    """The counts of the programs at `at`."""
+    return count[at] if at is not None and isinstance(count, np.ndarray) else count
 
 
 class _Shared:
@@ -55,20 +76,20 @@ class Aref(_Shared):
         self.buffers = buffers
         self.depth = depth
         self.batch = components.batch
-        self.counts: dict[tuple[Any, str], Epoch] = {}
+        self.counts: dict[tuple[Any, str], Count] = {}
         self.released = {"put": Known(components), "get": Known(components)}
 
-    def count(self, end: Any, event: str) -> Epoch:
+    def count(self, end: Any, event: str) -> Count:
         return self.counts.get((end, event), 0)
 
-    def advance(self, end: Any, event: str, at: Positions) -> Epoch:
+    def advance(self, end: Any, event: str, at: Positions) -> Count:
         """One more event; gives how many there were before, for the programs at `at`."""
         old = self.count(end, event)
-        before = chosen(old, at)
-        self.counts[end, event] = changed(old, before + 1, at, self.batch)
+        before = _chosen(old, at)
+        self.counts[end, event] = _changed(old, before + 1, at, self.batch)
         return before
 
-    def views(self, stage: Epoch) -> list[Any]:
+    def views(self, stage: Count) -> list[Any]:
         """The buffers of a stage (a number, or int64[active])."""
         return [buffer.index(np.atleast_1d(np.asarray(stage))) for buffer in self.buffers]
 
@@ -76,7 +97,7 @@ class Aref(_Shared):
 class ArefToken(_Shared):
     """What `enter` gives: the stage entered, int64[active] or a number."""
 
-    def __init__(self, stage: Epoch):
+    def __init__(self, stage: Count):
         self.stage = stage
 
     def take(self, programs: np.ndarray) -> ArefToken:
@@ -106,7 +127,7 @@ def _consumer(op: Operation) -> Any:
     return str(op.attributes.get("ttg.partition"))
 
 
-def _stage(m: Machine, op: Operation, value: Any, position: Epoch, depth: int) -> Epoch:
+def _stage(m: Machine, op: Operation, value: Any, position: Count, depth: int) -> Count:
     if value is None:
         return position % depth
     stage = dense(observe_branch(m, op, value)).reshape(-1).astype(np.int64)
@@ -127,7 +148,7 @@ def build_enter(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         position = aref.advance(end, "enter", at)
 
         def full() -> bool:
-            return bool(np.all(chosen(aref.count("put", "exit"), at) > position))
+            return bool(np.all(_chosen(aref.count("put", "exit"), at) > position))
 
         if not putting:
             wait_until(m, op, full, lambda: "a buffer to be filled")
@@ -163,7 +184,7 @@ def _everything(m: Machine, at: Positions) -> Known:
     """What the agent has done, and what it has given its engines to do."""
     snapshot = m.clock.publish(at)
     for engine in m.clock.groups.values():
-        snapshot.put(engine.component, engine.committed)
+        engine.told(snapshot, -1)
     return snapshot
 
 
@@ -264,15 +285,8 @@ def build_token_wait(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Ste
         chosen_ = _barriers(m, op, tokens.empty if acquire else tokens.full, frame[ins[1]])
         phase = dense(observe_branch(m, op, frame[ins[2]])).reshape(-1).astype(np.int64)
         # A fresh buffer counts as emptied before.
-        phase = phase ^ 1 if acquire else phase
-
-        def parity(rows: np.ndarray | None) -> Epoch:
-            return int(phase[0]) if phase.size == 1 or rows is None else phase[rows]
-
-        def ready() -> bool:
-            return all(b.passed(parity(rows), at) for b, at, rows in chosen_)
-
-        wait_until(m, op, ready, lambda: f"{chosen_[0][0].name}: {chosen_[0][0].missing(None)}")
+        wanted = wanted_of(chosen_, phase ^ 1 if acquire else phase)
+        wait_until(m, op, lambda: passed(wanted), lambda: missing(wanted))
         for barrier, at, _ in chosen_:
             phases.waited(m, op, barrier, at)
 

@@ -7,28 +7,27 @@ groups, the phase of a barrier. Each is a component of the clocks; an access car
 (component, epoch), and is ordered before what an agent does now if the agent has seen that epoch of
 the component. Cf. FastTrack (Flanagan and Freund 2009).
 
-Programs of a batch run together, so an epoch is one number for all of them, or int64[batch] where
-control flow made them differ. A clock is an array with a row for every component of the batch, so
-that what one agent learns from another is the maximum of two arrays.
+Programs of a batch run together. Those that have taken the same path so far have the same clock: a
+clock is one array, with a row for every component, for each such group of programs (as bits), so
+that an op costs what it costs for one program, whatever control flow has done before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from xttir.interp.positions import others
+from xttir.interp.positions import numbers_of_bits, who_of
 
-Epoch = int | np.ndarray
-"""A number for all programs of the batch, or int64[batch]."""
+Epoch = int | tuple[tuple[int, int], ...]
+"""A number for all programs, or (programs as bits, number) for groups of them."""
 
 Positions = np.ndarray | None
 """Positions in the batch of the programs that are active; None for all of them."""
 
 NEVER = -1
-"""Less than every epoch, and all of its bits are set: `x | NEVER` is NEVER."""
 
 
 class Stamp(NamedTuple):
@@ -53,21 +52,14 @@ def in_order(stamp: Stamp, other: Stamp) -> bool:
     return component[1] in _IN_ORDER
 
 
-def changed(old: Epoch, new: Epoch, at: Positions, batch: int) -> Epoch:
-    """`old` with `new` (a number, or int64[active]) for the programs at `at`."""
-    if at is None:
-        if isinstance(new, np.ndarray) and (new == new[0]).all():
-            return int(new[0])
-        return new
-    result = np.empty(batch, np.int64)
-    result[...] = old
-    result[at] = new
-    return result
-
-
-def chosen(epoch: Epoch, at: Positions) -> Epoch:
-    """The epochs of the programs at `at`."""
-    return epoch[at] if at is not None and isinstance(epoch, np.ndarray) else epoch
+def groups_of(epoch: Epoch, who: int) -> Iterator[tuple[int, int]]:
+    """(programs as bits, number) for the programs `who`."""
+    if isinstance(epoch, int):
+        yield who, epoch
+        return
+    for mine, number in epoch:
+        if common := mine & who:
+            yield common, number
 
 
 class Components:
@@ -75,6 +67,7 @@ class Components:
 
     def __init__(self, batch: int):
         self.batch = batch
+        self.everyone = (1 << batch) - 1
         self.rows: dict[Hashable, int] = {}
         self.capacity = 32
         """Rows of a clock that is made now."""
@@ -88,128 +81,182 @@ class Components:
                 self.capacity += 16
         return found
 
+    def who(self, at: Positions) -> int:
+        """The programs at positions `at`, as bits."""
+        return self.everyone if at is None else who_of(at)
+
 
 class Known:
     """Up to which epoch each component is known, NEVER for what is not known at all.
 
-    `epochs`: int64[rows, 1] while all programs of the batch agree, int64[rows, batch] afterwards.
-    Rows that a component has beyond those are NEVER.
+    `parts`: (programs as bits, int64[rows]) for groups of programs, which together are all of the
+    batch. The arrays are never changed, so that a copy shares them. Rows that a component has
+    beyond those are NEVER.
     """
 
-    __slots__ = ("components", "epochs")
+    __slots__ = ("components", "parts")
 
-    def __init__(self, components: Components, epochs: np.ndarray | None = None):
+    def __init__(self, components: Components, parts: list[tuple[int, np.ndarray]] | None = None):
         self.components = components
-        self.epochs = np.full((components.capacity, 1), NEVER) if epochs is None else epochs
+        if parts is None:
+            parts = [(components.everyone, np.full(components.capacity, NEVER))]
+        self.parts = parts
 
     def copy(self) -> Known:
-        return Known(self.components, self.epochs.copy())
+        return Known(self.components, self.parts)
 
-    def get(self, component: Hashable) -> Epoch:
-        """The last epoch of `component` that is known."""
-        row = self.components.rows.get(component)
-        epochs = self.epochs
-        if row is None or row >= epochs.shape[0]:
-            return NEVER
-        return epochs.item(row, 0) if epochs.shape[1] == 1 else epochs[row]
+    def within(self, who: int) -> list[tuple[int, np.ndarray]]:
+        """The groups of the programs `who`."""
+        parts = self.parts
+        if len(parts) == 1:
+            return [(who, parts[0][1])]
+        return [(common, known) for mine, known in parts if (common := mine & who)]
 
-    def put(self, component: Hashable, epoch: Epoch) -> None:
-        """Exactly `epoch` of `component` is known, for all programs."""
-        row = self._row(component)
-        if isinstance(epoch, np.ndarray):
-            self._spread()
-        self.epochs[row] = epoch
+    def get(self, component: Hashable) -> int | np.ndarray:
+        """The last epoch of `component` that is known; int64[batch] where programs differ."""
+        if len(self.parts) == 1:
+            return self._epoch(self.parts[0][1], component)
+        found = np.empty(self.components.batch, np.int64)
+        for who, known in self.parts:
+            found[numbers_of_bits(who)] = self._epoch(known, component)
+        return found
+
+    def epochs(self, component: Hashable, at: Positions) -> list[tuple[int, int]]:
+        """(programs as bits, the last epoch of `component` that they know) of those at `at`."""
+        found = self.within(self.components.who(at))
+        return [(who, self._epoch(known, component)) for who, known in found]
+
+    def least(self, component: Hashable, who: int) -> int:
+        """The epoch of `component` that is known for each of the programs `who`."""
+        return min(self._epoch(known, component) for _, known in self.within(who))
+
+    def most(self, component: Hashable, who: int) -> int:
+        """The last epoch of `component` that is known for any of the programs `who`."""
+        return max(self._epoch(known, component) for _, known in self.within(who))
+
+    def lacks(self, component: Hashable, epoch: int, who: int) -> int:
+        """Those of the programs `who` for which `epoch` of `component` is not known."""
+        missing = 0
+        for mine, known in self.parts:
+            if mine & who and self._epoch(known, component) < epoch:
+                missing |= mine & who
+        return missing
 
     def see(self, component: Hashable, epoch: Epoch, at: Positions) -> None:
-        """`component` is known up to `epoch` (a number, or int64[active]) for programs `at`."""
-        row = self._row(component)
-        if at is None and type(epoch) is int and self.epochs.shape[1] == 1:
-            if self.epochs.item(row, 0) < epoch:
-                self.epochs[row, 0] = epoch
-            return
-        self._spread()
-        mine = self.epochs[row]
-        if at is None:
-            np.maximum(mine, epoch, out=mine)
-        elif isinstance(epoch, np.ndarray):
-            mine[at] = np.maximum(mine[at], epoch)
-        else:
-            np.maximum(mine, others(at, mine.size) | epoch, out=mine)
+        """`component` is known up to `epoch` for the programs at `at`."""
+        for who, number in groups_of(epoch, self.components.who(at)):
+            self.see_for(component, number, who)
+
+    def see_for(self, component: Hashable, epoch: int, who: int) -> None:
+        """`component` is known up to `epoch` for the programs `who` (bits)."""
+        row = self.components.row(component)
+        self._change(who, lambda known: self._with(known, row, epoch))
+
+    def put(self, component: Hashable, epoch: int) -> None:
+        """Exactly `epoch` of `component` is known, for all programs."""
+        row = self.components.row(component)
+        self._change(self.components.everyone, lambda known: self._with(known, row, epoch, True))
+
+    def advance(self, component: Hashable, at: Positions) -> None:
+        """One more epoch of `component` is known, for the programs at `at`."""
+        row = self.components.row(component)
+
+        def more(known: np.ndarray) -> np.ndarray:
+            return self._with(known, row, known.item(row) + 1)
+
+        self._change(self.components.who(at), more)
 
     def learn(self, other: Known, at: Positions) -> None:
         """Everything that `other` knows is known, for programs `at`."""
-        if other.epochs.shape[0] != self.epochs.shape[0]:
-            self._fit(other)
-        theirs = other.epochs
-        if at is None:
-            alike = self.epochs.shape[1] >= theirs.shape[1]
-            self.epochs = np.maximum(self.epochs, theirs, out=self.epochs if alike else None)
-            return
-        self._spread()
-        mine = self.epochs
-        np.maximum(mine, theirs | others(at, mine.shape[1]), out=mine)
+        who = self.components.who(at)
+        for group, known in other.within(who):
+            self.join(known, group)
 
-    def joined(self, other: Known, at: Positions) -> Known:
-        """What both know, for programs `at`: a snapshot of its own."""
-        found = self.copy()
-        found.learn(other, at)
-        return found
+    def join(self, other: np.ndarray, who: int) -> None:
+        """Everything in `other` is known, for the programs `who`."""
+        self._change(who, lambda known: joined(known, other))
 
     def holds(self, other: Known, at: Positions) -> bool:
         """Whether everything that `other` knows is known, for programs `at`."""
-        if other.epochs.shape[0] != self.epochs.shape[0]:
-            self._fit(other)
-        theirs = other.epochs
-        if at is not None and max(self.epochs.shape[1], theirs.shape[1]) > 1:
-            theirs = theirs | others(at, self.components.batch)
-        return bool((self.epochs >= theirs).all())
+        who = self.components.who(at)
+        return all(
+            covers(mine, known)
+            for group, known in other.within(who)
+            for _, mine in self.within(group)
+        )
 
-    def without(self, at: np.ndarray) -> Known:
-        """The same, but nothing for programs `at`: a snapshot of its own."""
-        found = self.copy()
-        found.forget(at)
-        return found
-
-    def forget(self, at: np.ndarray) -> None:
+    def forget(self, at: Positions) -> None:
         """Nothing is known for programs `at`."""
-        self._spread()
-        self.epochs |= ~others(at, self.epochs.shape[1])
+        nothing = np.full(self.components.capacity, NEVER)
+        self._change(self.components.who(at), lambda _: nothing)
 
-    def _row(self, component: Hashable) -> int:
-        row = self.components.row(component)
-        if row >= self.epochs.shape[0]:
-            self._grow()
-        return row
+    def _change(self, who: int, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        parts = self.parts
+        if len(parts) == 1 and parts[0][0] == who:
+            self.parts = [(who, change(parts[0][1]))]
+            return
+        found: list[tuple[int, np.ndarray]] = []
+        for mine, known in parts:
+            common = mine & who
+            if not common:
+                found.append((mine, known))
+                continue
+            found.append((common, change(known)))
+            if rest := mine & ~who:
+                found.append((rest, known))
+        self.parts = found
 
-    def _grow(self) -> None:
-        missing = self.components.capacity - self.epochs.shape[0]
-        if missing:
-            room = np.full((missing, self.epochs.shape[1]), NEVER)
-            self.epochs = np.concatenate((self.epochs, room))
+    def _epoch(self, known: np.ndarray, component: Hashable) -> int:
+        row = self.components.rows.get(component)
+        return NEVER if row is None or row >= known.size else known.item(row)
 
-    def _fit(self, other: Known) -> None:
-        """As many rows in both."""
-        self._grow()
-        other._grow()
+    def _with(self, known: np.ndarray, row: int, epoch: int, exactly: bool = False) -> np.ndarray:
+        """`known` with at least (or `exactly`) `epoch` in `row`."""
+        if row >= known.size:
+            known = _padded(known, self.components.capacity)
+        elif not exactly and known.item(row) >= epoch:
+            return known
+        else:
+            known = known.copy()
+        known[row] = epoch
+        return known
 
-    def _spread(self) -> None:
-        """A column for every program."""
-        if self.epochs.shape[1] != self.components.batch:
-            self.epochs = np.repeat(self.epochs, self.components.batch, axis=1)
+
+def _padded(known: np.ndarray, rows: int) -> np.ndarray:
+    return np.concatenate((known, np.full(rows - known.size, NEVER)))
+
+
+def joined(known: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """What either knows."""
+    if known is other:
+        return known
+    if known.size < other.size:
+        known = _padded(known, other.size)
+    elif known.size > other.size:
+        other = _padded(other, known.size)
+    return np.maximum(known, other)
+
+
+def covers(known: np.ndarray, other: np.ndarray) -> bool:
+    """Whether everything in `other` is known."""
+    if known is other:
+        return True
+    if known.size < other.size:
+        known = _padded(known, other.size)
+    return bool((known[: other.size] >= other).all())
 
 
 class AgentClock:
     """What one agent has seen, for the programs of a batch.
 
-    `component`: the agent's own, `epoch` its epoch. `batch`: number of programs. `known`: what the
-    agent knows, its own epoch included; made from what it begins with.
+    `component`: the agent's own. `batch`: number of programs. `known`: what the agent knows, its
+    own epoch included; made from what it begins with.
     """
 
     def __init__(self, component: Hashable, batch: int, known: Known | None = None):
         self.component = component
         self.batch = batch
         self.known = Known(Components(batch)) if known is None else known.copy()
-        self.epoch: Epoch = 0
         self.known.put(component, 0)
         self.groups: dict[str, Groups] = {}
         self.sure: dict[int, Stamp] = {}
@@ -220,44 +267,43 @@ class AgentClock:
     def components(self) -> Components:
         return self.known.components
 
-    def now(self) -> Stamp:
-        """The stamp of what the agent does now."""
-        return Stamp(self.component, self.epoch)
+    def now(self, at: Positions = None) -> Stamp:
+        """The stamp of what the agent does now for the programs at `at`."""
+        epochs = self.known.epochs(self.component, at)
+        return Stamp(self.component, epochs[0][1] if len(epochs) == 1 else tuple(epochs))
 
-    def ordered(self, stamp: Stamp) -> bool | np.ndarray:
-        """Whether an access is ordered before what the agent does now; bool[batch] where programs
-        differ."""
+    def unordered(self, stamp: Stamp, who: int) -> int:
+        """Those of the programs `who` (bits) for which an access is not ordered before what the
+        agent does now."""
         component, epoch = stamp
         if component is self.component:
-            return True
-        seen = self.known.get(component)
-        if type(seen) is int and type(epoch) is int:
-            return seen >= epoch
-        flags = np.greater_equal(seen, epoch)
-        return True if flags.all() else flags
+            return 0
+        if isinstance(epoch, int):
+            return self.known.lacks(component, epoch, who)
+        missing = 0
+        for mine, number in groups_of(epoch, who):
+            missing |= self.known.lacks(component, number, mine)
+        return missing
 
     def comes_after(self, stamp: Stamp, at: Positions) -> bool:
         """Whether an access is ordered before what the agent does now for programs `at`. For one
         that is asked for again and again."""
         if id(stamp) in self.sure:
             return True
-        ordered = self.ordered(stamp)
-        if ordered is True:
+        missing = self.unordered(stamp, self.components.everyone)
+        if not missing:
             self.sure[id(stamp)] = stamp
-            return True
-        return bool(np.all(chosen(ordered, at)))
+        return not missing & self.components.who(at)
 
     def see(self, component: Hashable, epoch: Epoch, at: Positions) -> None:
-        """From now on what `component` did up to `epoch` (a number or int64[active]) is ordered
-        before what the agent does."""
+        """From now on what `component` did up to `epoch` is ordered before what the agent does."""
         self.known.see(component, epoch, at)
 
     def publish(self, at: Positions) -> Known:
         """What another agent sees that is told of everything this one did so far (a release): a
         snapshot. What this agent does next is in a new epoch."""
         snapshot = self.known.copy()
-        self.epoch = changed(self.epoch, chosen(self.epoch, at) + 1, at, self.batch)
-        self.known.put(self.component, self.epoch)
+        self.known.advance(self.component, at)
         return snapshot
 
     def learn(self, snapshot: Known, at: Positions) -> None:
@@ -274,7 +320,10 @@ class AgentClock:
 
 class Groups:
     """Asynchronous ops of one agent, waited for by groups: commit closes a group, a wait leaves
-    the latest n outstanding (cp.async, bulk stores, wgmma)."""
+    the latest n outstanding (cp.async, bulk stores, wgmma).
+
+    `committed`: how many groups are closed.
+    """
 
     def __init__(self, clock: AgentClock, component: Hashable):
         self.clock = clock
@@ -287,10 +336,33 @@ class Groups:
 
     def commit(self, at: Positions) -> None:
         """Close the open group."""
-        now = chosen(self.committed, at) + 1
-        self.committed = changed(self.committed, now, at, self.clock.batch)
+        committed = self.committed
+        if at is None and isinstance(committed, int):
+            self.committed = committed + 1
+            return
+        components = self.clock.components
+        found: list[tuple[int, int]] = []
+        who = components.who(at)
+        for mine, number in groups_of(committed, components.everyone):
+            if common := mine & who:
+                found.append((common, number + 1))
+            if rest := mine & ~who:
+                found.append((rest, number))
+        self.committed = found[0][1] if len(found) == 1 else tuple(found)
+
+    def told(self, snapshot: Known, running: int) -> None:
+        """`snapshot` also tells of all groups but the latest `running` ones, and of the open one
+        if that is -1."""
+        self._see(snapshot, running, None)
 
     def wait(self, outstanding: int, at: Positions) -> None:
         """Wait until at most `outstanding` groups are under way."""
-        done = chosen(self.committed, at) - outstanding - 1
-        self.clock.see(self.component, done, at)
+        self._see(self.clock.known, outstanding, at)
+
+    def _see(self, known: Known, outstanding: int, at: Positions) -> None:
+        committed = self.committed
+        if isinstance(committed, int):
+            known.see(self.component, committed - outstanding - 1, at)
+            return
+        done = tuple((who, number - outstanding - 1) for who, number in committed)
+        known.see(self.component, done, at)

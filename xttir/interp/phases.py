@@ -8,14 +8,16 @@ the clocks of the run).
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 import numpy as np
 from xdsl.ir import Operation
 
 from xttir.diagnostics import Kind, Location
 from xttir.dialects.locations import locations_of
 from xttir.interp.machine import Machine
-from xttir.interp.mbarriers import MBarrier
-from xttir.interp.order import Known, Positions, chosen
+from xttir.interp.mbarriers import MBarrier, State
+from xttir.interp.order import Known, Positions
 
 
 def _report(m: Machine, op: Operation, kind: Kind, message: str, barrier: MBarrier) -> None:
@@ -46,22 +48,18 @@ def report_live(m: Machine, op: Operation, barrier: MBarrier) -> None:
 def usable(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> bool:
     """Whether the barrier is initialised; reports it otherwise, and an initialisation that is not
     ordered before this use."""
-    if not barrier.is_live(at):
+    states = barrier.seen(barrier.components.who(at))
+    if not all(state.live for _, state in states):
         _report(m, op, Kind.LIFETIME, f"{barrier.name} is used but not initialised", barrier)
         return False
-    made = barrier.made
-    if made is not None and m.policy.on("race") and not m.clock.comes_after(made, at):
-        message = f"{barrier.name} is used by an agent that nothing orders after its init"
-        _report(m, op, Kind.RACE, message, barrier)
+    if not m.policy.on("race"):
+        return True
+    for _, state in states:
+        if state.made is not None and not m.clock.comes_after(state.made, at):
+            message = f"{barrier.name} is used by an agent that nothing orders after its init"
+            _report(m, op, Kind.RACE, message, barrier)
+            break
     return True
-
-
-def knows(m: Machine, barrier: MBarrier, phase: int | np.ndarray, at: Positions) -> bool:
-    """Whether the agent has seen that `phase` is complete."""
-    seen = chosen(m.clock.known.get(barrier), at)
-    if type(seen) is int and type(phase) is int:
-        return seen >= phase
-    return bool(np.all(seen >= np.asarray(phase)))
 
 
 def update(
@@ -75,78 +73,92 @@ def update(
 ) -> None:
     """`arrivals` at the barrier, which release `snapshot`, after `expect` bytes are announced."""
     m.counts.add("phase")
-    phase = chosen(barrier.phase, at)
-    if m.policy.on("phase") and not _follows(m, barrier, phase, snapshot, at):
+    over = 0
+    for group, released in snapshot.within(barrier.components.who(at)):
+        for who, state in barrier.changed(group):
+            over = max(over, _update(m, op, barrier, state, who, arrivals, expect, released))
+    if over:
+        message = f"{over} arrival{'s' if over > 1 else ''} too many in a phase of {barrier.name}"
+        _report(m, op, Kind.PHASE, message, barrier)
+
+
+def _update(
+    m: Machine,
+    op: Operation,
+    barrier: MBarrier,
+    state: State,
+    who: int,
+    arrivals: int,
+    expect: int,
+    released: np.ndarray,
+) -> int:
+    """The same for programs that are alike; gives how many arrivals were too many."""
+    phase, checked = state.phase, m.policy.on("phase")
+    if checked and not _follows(m, barrier, state, who, released):
         message = (
             f"an arrival at {barrier.name} can count in an earlier phase than meant: nothing "
             "orders it after the end of the phase before"
         )
         _report(m, op, Kind.PHASE, message, barrier)
-    over = barrier.update(arrivals, expect, snapshot, at)
-    if over:
-        message = f"{over} arrival{'s' if over > 1 else ''} too many in a phase of {barrier.name}"
-        _report(m, op, Kind.PHASE, message, barrier)
-    if not _complete(barrier, phase, at):
-        return
-    _check_waits(m, barrier, phase, at)
-    if arrivals and barrier.alone(snapshot, at):
-        # All updates of the phase happened before this one, so it is known to be complete.
-        m.clock.see(barrier, phase, at)
-        barrier.closed_by = snapshot
+    over = state.update(arrivals, expect, released)
+    if state.phase > phase:
+        if checked:
+            _check_waits(m, barrier, state, phase)
+        if arrivals and state.alone(released):
+            # All updates of the phase happened before this one, so it is known to be complete.
+            m.clock.known.see_for(barrier, phase, who)
+            state.closed_by = released
+    return over
 
 
-def _complete(barrier: MBarrier, phase: int | np.ndarray, at: Positions) -> bool:
-    now = chosen(barrier.phase, at)
-    if type(now) is int and type(phase) is int:
-        return now > phase
-    return bool(np.all(now > phase))
-
-
-def _follows(
-    m: Machine,
-    barrier: MBarrier,
-    phase: int | np.ndarray,
-    snapshot: Known,
-    at: Positions,
-) -> bool:
-    """Whether an update that releases `snapshot` comes after the end of the phase before."""
-    if knows(m, barrier, phase - 1, at):
+def _follows(m: Machine, barrier: MBarrier, state: State, who: int, released: np.ndarray) -> bool:
+    """Whether an update that releases `released` comes after the end of the phase before."""
+    if m.clock.known.least(barrier, who) >= state.phase - 1:
         return True
-    return barrier.closed_before(snapshot, at)
+    return state.closed_before(released)
 
 
 def complete_bytes(m: Machine, op: Operation, barrier: MBarrier, size: int, at: Positions) -> None:
     """`size` bytes that an asynchronous operation brings have come."""
-    phase = chosen(barrier.phase, at)
-    barrier.asynchronous = True
-    barrier.update(0, -size, None, at)
-    if _complete(barrier, phase, at):
-        _check_waits(m, barrier, phase, at)
+    for _, state in barrier.changed(barrier.components.who(at)):
+        phase = state.phase
+        state.asynchronous = True
+        state.update(0, -size, None)
+        if state.phase > phase and m.policy.on("phase"):
+            _check_waits(m, barrier, state, phase)
 
 
-def _check_waits(m: Machine, barrier: MBarrier, phase: int | np.ndarray, at: Positions) -> None:
-    """Now that `phase` is complete: whether each wait for the one before was over by then in every
-    schedule. One that is late would find this phase complete too, and wait for the next."""
-    if not m.policy.on("phase"):
-        return
-    late = barrier.overtaken(phase) if at is None and type(phase) is int else barrier.forget_waits()
-    if late is not None:
-        message = (
-            f"a wait for {barrier.name} can miss its phase: nothing orders it before the end of "
-            "the next one"
-        )
-        _report(m, late, Kind.PHASE, message, barrier)
+def _check_waits(m: Machine, barrier: MBarrier, state: State, phase: int) -> None:
+    """Now that `phase` is complete: whether each wait that returned while it was running was over
+    by then in every schedule. One that is late, which none of the phase's updates came after, would
+    find this phase complete too, and wait for the next. Waits before are done with."""
+    left: list[tuple[Operation, Hashable, int, int]] = []
+    for wait in state.waits:
+        late, component, epoch, seen = wait
+        if seen > phase:
+            left.append(wait)
+        elif seen == phase and not barrier.covers(state, component, epoch):
+            message = (
+                f"a wait for {barrier.name} can miss its phase: nothing orders it before the end "
+                "of the next one"
+            )
+            _report(m, late, Kind.PHASE, message, barrier)
+    state.waits = tuple(left)
 
 
 def waited(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> None:
     """The agent's wait has returned: it sees what the completed phases released."""
     m.counts.add("phase")
-    phase = chosen(barrier.phase, at)
-    if m.policy.on("phase") and not knows(m, barrier, phase - 2, at):
-        message = (
-            f"a wait for {barrier.name} can return a phase early: nothing orders it after the end "
-            "of the phase before the one it waits for"
-        )
-        _report(m, op, Kind.PHASE, message, barrier)
-    m.clock.learn(barrier.done, at)
-    barrier.waited(op, m.clock.now(), at)
+    clock = m.clock
+    for group, state in barrier.changed(barrier.components.who(at)):
+        if m.policy.on("phase") and clock.known.least(barrier, group) < state.phase - 2:
+            message = (
+                f"a wait for {barrier.name} can return a phase early: nothing orders it after the "
+                "end of the phase before the one it waits for"
+            )
+            _report(m, op, Kind.PHASE, message, barrier)
+        if state.done is not None:
+            clock.known.join(state.done, group)
+        clock.known.see_for(barrier, state.phase - 1, group)
+        epoch = clock.known.most(clock.component, group)
+        state.waits = (*state.waits, (op, clock.component, epoch, state.phase))

@@ -18,7 +18,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.traits import IsTerminator
 
-from xttir.diagnostics import Unsupported
 from xttir.dialects import tt, ttg
 from xttir.dialects.layouts.encodings import (
     TensorMemoryEncodingAttr,
@@ -32,7 +31,6 @@ from xttir.dialects.layouts.to_linear import (
     shared_offsets,
     tensor_memory_places,
 )
-from xttir.dialects.locations import location_of
 from xttir.interp.types import numpy_dtype
 from xttir.interp.views import Layout
 
@@ -77,7 +75,9 @@ def _block_bytes(ty: Attribute) -> int:
 def layout_of_memory(ty: Attribute) -> Layout:
     """The layout of a descriptor of type `ty` that begins at byte 0."""
     assert isinstance(ty, ttg.MemDescType)
-    return Layout(byte_offsets(ty)[None], numpy_dtype(ty.element_type), _copies(ty.encoding))
+    warps, replicas = _copies(ty.encoding), _replicas(ty)
+    copies = [block + warp for block in (0, *replicas) for warp in (0, *warps)]
+    return Layout(byte_offsets(ty)[None], numpy_dtype(ty.element_type), tuple(copies[1:]), replicas)
 
 
 def _copies(encoding: Attribute) -> tuple[int, ...]:
@@ -85,6 +85,15 @@ def _copies(encoding: Attribute) -> tuple[int, ...]:
     if not isinstance(encoding, TensorMemoryScalesEncodingAttr):
         return ()
     return tuple(rows * ROW_BYTES for rows in range(WARP_ROWS, ROWS, WARP_ROWS))
+
+
+def _replicas(ty: Attribute) -> tuple[int, ...]:
+    """The same for the memory of other blocks of a cluster."""
+    found = [0]
+    for bit, basis in enumerate(_block_bases(ty)):
+        if not any(basis):
+            found += [start + (_block_bytes(ty) << bit) for start in found]
+    return tuple(found[1:])
 
 
 @lru_cache(maxsize=1024)
@@ -96,26 +105,15 @@ def bytes_of_memory(ty: Attribute) -> int:
         last = ROWS * ROW_BYTES
     else:
         last = allocation_elements(ty.encoding, ty.get_alloc_shape()) * size
-    return last + (_blocks(ty).size - 1) * _block_bytes(ty)
+    return last + ((1 << len(_block_bases(ty))) - 1) * _block_bytes(ty)
 
 
-def _blocks(ty: Attribute) -> np.ndarray:
-    """bool[blocks of the cluster]: which of them repeat what another one holds."""
+def _block_bases(ty: Attribute) -> tuple[tuple[int, ...], ...]:
+    """What each bit of a block's number in the cluster adds to the index of its elements; zeros
+    where the blocks hold the same."""
     assert isinstance(ty, ttg.MemDescType)
-    bases = dict(linear_layout(ty.encoding, memory_shape(ty.encoding, ty.get_alloc_shape())).ins)
-    numbers = np.arange(1 << len(bases.get("block", ())))
-    repeats = np.zeros(numbers.size, bool)
-    for bit, basis in enumerate(bases.get("block", ())):
-        if not any(basis):
-            repeats |= (numbers >> bit & 1).astype(bool)
-    return repeats
-
-
-def check_replicas(op: ttg.MemDescReinterpretOp) -> None:
-    """Raise `Unsupported` where blocks that held the same would be seen to differ, or the other
-    way round: a buffer has one value of each element here, whichever block looks."""
-    if not np.array_equal(_blocks(op.src.type), _blocks(op.result.type)):
-        raise Unsupported("memory of several CTAs seen with other replicas", location_of(op))
+    layout = linear_layout(ty.encoding, memory_shape(ty.encoding, ty.get_alloc_shape()))
+    return tuple(map(tuple, dict(layout.ins).get("block", ())))
 
 
 @lru_cache(maxsize=1024)

@@ -68,17 +68,29 @@ def where(flags: np.ndarray) -> np.ndarray:
     return _where(flags, flags)
 
 
-_OTHERS: dict[tuple[int, int], tuple[np.ndarray, np.ndarray]] = {}
+def bits_of(flags: np.ndarray) -> int:
+    """bool[n] as bits, the first one lowest."""
+    return int.from_bytes(np.packbits(flags, bitorder="little").tobytes(), "little")
 
 
-def others(at: np.ndarray, batch: int) -> np.ndarray:
-    """int64[batch]: all bits for the programs that are not at positions `at`, else none."""
-    key = (id(at), batch)
-    found = _OTHERS.get(key)
-    if found is None:
-        if len(_OTHERS) >= _MANY:
-            _OTHERS.clear()
-        bits = np.full(batch, -1)
-        bits[at] = 0
-        found = _OTHERS[key] = (at, bits)
-    return found[1]
+def numbers_of_bits(bits: int) -> np.ndarray:
+    """The numbers of the bits that are set."""
+    raw = np.frombuffer(bits.to_bytes(-(-bits.bit_length() // 8), "little"), np.uint8)
+    return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
+
+
+def who_of(slots: np.ndarray) -> int:
+    """Positions (or slots) int64[n] as bits."""
+    known = _WHO.get(id(slots))
+    if known is not None and known[0] is slots:
+        return known[1]
+    flags = np.zeros(int(slots.max(initial=0)) + 1, bool)
+    flags[slots] = True
+    if len(_WHO) >= _MANY:
+        _WHO.clear()
+    bits = bits_of(flags)
+    _WHO[id(slots)] = (slots, bits)
+    return bits
+
+
+_WHO: dict[int, tuple[np.ndarray, int]] = {}

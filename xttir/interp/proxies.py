@@ -10,11 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-import numpy as np
-
 from xttir.interp.cells import Access
 from xttir.interp.machine import Machine
-from xttir.interp.order import Stamp, chosen
+from xttir.interp.order import Stamp
 
 
 def fences_of(agent: Hashable) -> Hashable:
@@ -28,7 +26,8 @@ def fence(m: Machine) -> None:
     clock, at = m.clock, m.positions()
     for component in list(clock.components.rows):
         if is_agent(component):
-            clock.see(fences_of(component), chosen(clock.known.get(component), at), at)
+            for who, epoch in clock.known.epochs(component, at):
+                clock.known.see_for(fences_of(component), epoch, who)
     clock.publish(at)
 
 
@@ -50,10 +49,10 @@ def side_by_side(component: Hashable, other: Hashable) -> bool:
     return component.serial == other.serial and component != other
 
 
-def fenced(m: Machine, access: Access) -> bool | np.ndarray:
-    """Whether operations which the agent issues now see what `access` did, if that is a generic
-    write; bool[batch] where programs differ."""
+def fenced_as(access: Access) -> Stamp | None:
+    """What an agent must have seen so that operations which it issues then see what `access` did;
+    None if that is no generic write."""
     component, epoch = access.stamp
     if access.kind != "write" or not is_agent(component):
-        return True
-    return m.clock.ordered(Stamp(fences_of(component), epoch))
+        return None
+    return Stamp(fences_of(component), epoch)

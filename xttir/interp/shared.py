@@ -12,22 +12,16 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Operation
 
-from xttir.diagnostics import Kind, Location, Policy
-from xttir.dialects.locations import locations_of
+from xttir.diagnostics import Kind, Location, Policy, Unsupported
+from xttir.dialects.locations import location_of, locations_of
 from xttir.interp import proxies
 from xttir.interp.batch import merge, take
-from xttir.interp.cells import (
-    Access,
-    AccessKind,
-    Cell,
-    bits_of,
-    numbers_of_bits,
-    who_of,
-)
+from xttir.interp.cells import Access, AccessKind, Cell
 from xttir.interp.machine import Machine
 from xttir.interp.memdesc import Buffer, Choice, MemDesc
 from xttir.interp.memory_ops import RMW, rounds
-from xttir.interp.order import Stamp, in_order
+from xttir.interp.order import Epoch, Stamp, groups_of, in_order
+from xttir.interp.positions import numbers_of_bits, who_of
 from xttir.interp.taint import Origin, taint_with
 from xttir.interp.views import footprint
 
@@ -45,6 +39,9 @@ def load(m: Machine, op: Operation, desc: Desc, stamp: Stamp | None = None) -> A
 
 def _read(m: Machine, op: Operation, view: MemDesc) -> Any:
     value, unwritten, tainted = view.read()
+    if view.replicas_differ():
+        what = "memory of several CTAs that they do not see alike, read as if they did"
+        raise Unsupported(what, location_of(op))
     if not m.policy.on("init"):
         return value if tainted is None else tainted
     m.counts.add("init")
@@ -148,16 +145,29 @@ def record_access(
     if not m.policy.on("race"):
         return
     m.counts.add("race")
+    component, epoch = stamp or m.clock.now(m.positions())
     for _, view in desc.each():
-        if view.buffer.freed is not None:
+        buffer = view.buffer
+        if buffer.freed is not None:
             _report_freed(m, op, kind, view)
         for cell, path, slots in view.touched():
-            who = view.buffer.everyone if slots is None else who_of(slots)
+            who = buffer.everyone if slots is None else who_of(slots)
             covered = footprint(path, cell.shape) if path else None
-            mine = Access(kind, op, stamp or m.clock.now(), covered, who, slots)
-            if cell.accesses:
-                _against(m, view, cell, mine)
-            _remember(view.buffer, cell, mine)
+            for group, number in _by_epoch(buffer, epoch, who):
+                mine = Access(kind, op, Stamp(component, number), covered, group, slots)
+                if cell.accesses:
+                    _against(m, view, cell, mine)
+                _remember(buffer, cell, mine)
+
+
+def _by_epoch(buffer: Buffer, epoch: Epoch, who: int) -> list[tuple[int, int]]:
+    """The slots `who` (bits) by the epochs of their programs."""
+    if isinstance(epoch, int):
+        return [(who, epoch)]
+    if buffer.positions is None:
+        return list(groups_of(epoch, who))
+    found = [(buffer.slots_of(group) & who, number) for group, number in epoch]
+    return [(group, number) for group, number in found if group]
 
 
 def _against(m: Machine, view: MemDesc, cell: Cell, mine: Access) -> None:
@@ -170,23 +180,25 @@ def _against(m: Machine, view: MemDesc, cell: Cell, mine: Access) -> None:
         common = mine.who & other.who
         if not common:
             continue
-        ordered = in_order(mine.stamp, other.stamp) or clock.ordered(other.stamp)
-        races = _without(view, common, ordered)
+        races = 0
+        if not in_order(mine.stamp, other.stamp):
+            races = _not_after(m, view.buffer, other.stamp, common)
         if races and _overlap(mine, other, races):
             _report_race(m, view, mine, other, numbers_of_bits(races))
         if races or not proxied:
             continue
-        unseen = _without(view, common, proxies.fenced(m, other))
+        fenced = proxies.fenced_as(other)
+        unseen = 0 if fenced is None else _not_after(m, view.buffer, fenced, common)
         if unseen and _overlap(mine, other, unseen):
             _report_proxy(m, view, mine, other, numbers_of_bits(unseen))
 
 
-def _without(view: MemDesc, who: int, flags: bool | np.ndarray) -> int:
-    """The slots `who` of programs for which `flags` (bool[batch]) does not hold."""
-    if isinstance(flags, np.ndarray):
-        positions = view.buffer.positions
-        return who & ~bits_of(flags if positions is None else flags[positions])
-    return 0 if flags else who
+def _not_after(m: Machine, buffer: Buffer, stamp: Stamp, slots: int) -> int:
+    """Those of the slots (bits) for whose programs what the agent does now is not ordered after
+    `stamp`."""
+    if buffer.positions is None:
+        return m.clock.unordered(stamp, slots)
+    return slots & buffer.slots_of(m.clock.unordered(stamp, m.clock.components.everyone))
 
 
 def _overlap(mine: Access, other: Access, common: int) -> bool:

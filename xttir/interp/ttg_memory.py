@@ -193,7 +193,6 @@ def build_reinterpret(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> St
     """ttg.memdesc_reinterpret: other elements in the same bytes."""
     assert isinstance(op, ttg.MemDescReinterpretOp)
     shape = shape_of_memory(op.result.type)
-    physical.check_replicas(op)
     if not physical.seen_as_bytes(op.src, c.module):
         return _view_step(lambda desc: desc.reshape(shape), ins, outs)
     layout = physical.layout_of_memory(op.result.type)

@@ -29,9 +29,10 @@ from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import select
 from xttir.interp.memdesc import TOKEN
 from xttir.interp.numerics import products
-from xttir.interp.order import TCGEN05, Groups, Stamp, chosen
+from xttir.interp.order import TCGEN05, Groups, Stamp
 from xttir.interp.physical import in_tensor_memory
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
+from xttir.interp.positions import numbers_of_bits
 from xttir.interp.predicates import Held, held, where_held
 from xttir.interp.taint import Origin, Tainted, taint_with
 from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory
@@ -139,13 +140,12 @@ def _waited(m: Machine, value: Any) -> Any:
     if type(value) is not Tainted or type(value.origin) is not InFlight:
         return value
     assert value.origin.stamp is not None
-    done = m.clock.ordered(value.origin.stamp)
-    if done is True:
+    components, at = m.clock.components, m.positions()
+    running = m.clock.unordered(value.origin.stamp, components.who(at))
+    if not running:
         return value.value
-    here = np.broadcast_to(chosen(done, m.positions()), (m.pids.size,))
-    if here.all():
-        return value.value
-    bad = value.bad & ~here.reshape((-1,) + (1,) * (value.bad.ndim - 1))
+    late = np.isin(np.arange(components.batch) if at is None else at, numbers_of_bits(running))
+    bad = value.bad & late.reshape((-1,) + (1,) * (value.bad.ndim - 1))
     return Tainted(value.value, bad, value.origin)
 
 
@@ -189,7 +189,7 @@ def _commit(
     for one, at, _ in select(m.barriers, barrier, m.positions(), predicate):
         if phases.usable(m, op, one, at):
             snapshot = m.clock.publish(at)
-            snapshot.put(engine.component, engine.committed - 1)
+            engine.told(snapshot, 0)
             phases.update(m, op, one, arrivals, 0, snapshot, at)
 
 

@@ -21,8 +21,9 @@ from xttir.interp.agents import wait_until
 from xttir.interp.clusters import left_out, sharing
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier, Selected, select
-from xttir.interp.order import Epoch, Positions
+from xttir.interp.order import Positions
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
+from xttir.interp.positions import choose, same
 from xttir.interp.predicates import held
 from xttir.interp.proxies import fence
 from xttir.interp.taint import observe_branch
@@ -54,7 +55,7 @@ def build_init(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     def run(m: Machine, frame: Frame) -> None:
         left_out(m, ctas)
         for barrier, at, _ in select(m.barriers, frame[ins[0]], m.positions()):
-            if not barrier.init(count, m.clock.now(), at):
+            if not barrier.init(count, m.clock.now(at), at):
                 phases.report_live(m, op, barrier)
 
     return run
@@ -123,35 +124,42 @@ def build_wait(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         chosen = select(m.barriers, frame[alloc], m.positions(), holds)
         chosen = [one for one in chosen if phases.usable(m, op, one[0], one[1])]
         phase: np.ndarray = dense(observe_branch(m, op, frame[parity_slot]))
-        if phase.size == 1 or (phase == phase.flat[0]).all():
-            parity = int(phase.flat[0])
-            wanted: Wanted = [(barrier, at, parity) for barrier, at, _ in chosen]
-        else:
-            wanted = [
-                (barrier, at, phase if rows is None else phase[rows])
-                for barrier, at, rows in chosen
-            ]
-        wait_until(m, op, lambda: _passed(wanted), lambda: _missing(wanted))
+        wanted = wanted_of(chosen, phase)
+        wait_until(m, op, lambda: passed(wanted), lambda: missing(wanted))
         for barrier, at, _ in wanted:
             phases.waited(m, op, barrier, at)
 
     return run
 
 
-Wanted = list[tuple[MBarrier, Positions, Epoch]]
+Wanted = list[tuple[MBarrier, Positions, int]]
 """Barriers, for which programs, and the parity of the phase that a wait is for."""
 
 
-def _passed(wanted: Wanted) -> bool:
+def wanted_of(chosen: Selected, phase: np.ndarray) -> Wanted:
+    """What a wait is for that has `phase` (int[1 or b]) as its operand."""
+    phase = phase.reshape(-1)
+    if phase.size == 1 or (phase == phase[0]).all():
+        return [(barrier, at, int(phase[0]) & 1) for barrier, at, _ in chosen]
+    found: Wanted = []
+    for barrier, at, rows in chosen:
+        mine = phase if rows is None else phase[rows]
+        for parity in (0, 1):
+            those = same(np.flatnonzero(mine & 1 == parity))
+            if those.size:
+                found.append((barrier, those if at is None else choose(at, those), parity))
+    return found
+
+
+def passed(wanted: Wanted) -> bool:
     """Whether the wait returns for all programs."""
     return all(barrier.passed(parity, at) for barrier, at, parity in wanted)
 
 
-def _missing(wanted: Wanted) -> str:
+def missing(wanted: Wanted) -> str:
     """What the wait is for."""
     barrier, at, parity = next((w for w in wanted if not w[0].passed(w[2], w[1])), wanted[0])
-    number = int(np.asarray(parity).reshape(-1)[0]) & 1
-    return f"the phase of parity {number} of {barrier.name}: {barrier.missing(at)}"
+    return f"the phase of parity {parity} of {barrier.name}: {barrier.missing(at)}"
 
 
 def build_copy_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
@@ -168,7 +176,7 @@ def build_copy_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> St
             if not phases.usable(m, op, barrier, at):
                 continue
             snapshot = m.clock.publish(at)
-            snapshot.put(copies.component, copies.committed)
+            copies.told(snapshot, -1)
             phases.update(m, op, barrier, arrivals, 0, snapshot, at)
         # What is copied from now on is no part of that.
         copies.commit(positions)

@@ -127,15 +127,23 @@ class Layout:
     """Elements of `dtype` at byte `offsets` (int64 (1 or b, *s), multiples of the element's size)
     of an array of bytes (b, n). Further steps apply to the offsets: a path has at most this one.
 
-    `copies`: how many bytes further on each element is held again, once for each number.
+    `copies`: how many bytes further on each element is held again, once for each number; those of
+    `replicas` among them are in other blocks of a cluster.
     """
 
-    __slots__ = ("_next", "copies", "dtype", "offsets")
+    __slots__ = ("_next", "copies", "dtype", "offsets", "replicas")
 
-    def __init__(self, offsets: np.ndarray, dtype: np.dtype, copies: tuple[int, ...] = ()):
+    def __init__(
+        self,
+        offsets: np.ndarray,
+        dtype: np.dtype,
+        copies: tuple[int, ...] = (),
+        replicas: tuple[int, ...] = (),
+    ):
         self.offsets = offsets
         self.dtype = dtype
         self.copies = copies
+        self.replicas = replicas
         self._next: dict[ViewStep, Layout] = {}
 
     @property
@@ -153,10 +161,19 @@ class Layout:
 
     def at(self, offsets: np.ndarray) -> Layout:
         """The layout with other offsets."""
-        return Layout(offsets, self.dtype, self.copies)
+        return Layout(offsets, self.dtype, self.copies, self.replicas)
 
     def take(self, programs: np.ndarray) -> Layout:
         return self if self.static else self.at(self.offsets[programs])
+
+    def differ(self, array: np.ndarray) -> bool:
+        """Whether some element is not the same in all blocks that hold it, in an array of bytes."""
+        for start in self.replicas:
+            for k in range(self.dtype.itemsize):
+                first = _picked(array, self.offsets + k)
+                if not np.array_equal(first, _picked(array, self.offsets + (start + k))):
+                    return True
+        return False
 
     def apply(self, array: np.ndarray) -> np.ndarray:
         size = self.dtype.itemsize
