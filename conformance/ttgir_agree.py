@@ -4,8 +4,8 @@
 
 FOLDER was filled by `conformance.ttgir_collect`. Each module is verified, lowered by Triton from
 there on, and its PTX is verified at the same launch: as it is, and with one op deleted that orders
-something, spread over the module. Kernels with host descriptors are left out. Where scratch memory
-of ops is concerned, the module may be refuted and its PTX be verified (see docs).
+something, each kind of op in turn. Where scratch memory of ops is concerned, the module may be
+refuted and its PTX be verified (see docs).
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ ORDER = (
     "ttg.barrier", "ttng.cluster_barrier", "ttng.wait_barrier", "ttng.arrive_barrier",
     "ttng.barrier_expect", "ttng.fence_async_shared", "ttng.async_tma_store_wait",
     "ttng.init_barrier", "ttng.tmem_wait", "ttg.async_wait", "ttng.warp_group_dot_wait",
-    "ttng.tc_gen5_commit",
+    "ttng.tc_gen5_commit", "ttng.fence_mbarrier_init_release_cluster", "ttg.async_commit_group",
+    "gpu.barrier", "ttng.async_copy_mbarrier_arrive",
 )  # fmt: skip
 """Ops that order something and can be deleted; what they pass on is what they are given."""
 SCRATCH = ("ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram")
@@ -60,20 +61,14 @@ def main() -> int:
     if args.spread:
         chosen = chosen[:: max(1, len(chosen) // args.count)]
     for kept in chosen[: args.count]:
-        total = sum(store.text(kept).count(f"{name} ") for name in ORDER)
-        step = max(1, -(-total // max(args.deletions, 1)))
-        for deleted in (-1, *range(0, total, step)):
-            if (kept.key, deleted) in known:
-                continue
-            patience = 20 * args.seconds
-            found, ended = forked.ask(compared, patience, store, kept, deleted, cpu=args.seconds)
-            entry = {"key": kept.key, "deleted": deleted, "kernel": kept.kernel, "cc": kept.cc}
-            entry |= found or {"status": "time-out", "detail": ended}
-            results.append(path, entry)
-            if entry["status"] not in (*FINE, "none"):
-                print(json.dumps(entry)[:600], flush=True)
+        whole = known.get((kept.key, -1)) or ask(store, kept, -1, args.seconds, path)
+        for deleted in whole.get("deletions", [])[: args.deletions]:
+            if (kept.key, deleted) not in known:
+                ask(store, kept, deleted, args.seconds, path)
     entries = list(results.read(path, ("key", "deleted")).values())
     words = Counter(e["status"] for e in entries if e["status"] != "none")
+    for op, counts in sorted(by_op(entries).items()):
+        print(f"{op or 'as it is':45} {counts}")
     refuted = sum(bool(e.get("module")) for e in entries if e["status"] == "agree")
     modules = len({e["key"] for e in entries})
     print(f"{modules} modules, {sum(words.values())} pairs: {dict(words)}")
@@ -81,10 +76,47 @@ def main() -> int:
     return int(any(w not in (*FINE, "unsupported") for w in words))
 
 
+def ask(store: Store, kept: Kept, deleted: int, seconds: int, path: Path) -> results.Entry:
+    """Compare in a fork; the entry, which is appended to the results."""
+    found, ended = forked.ask(compared, 20 * seconds, store, kept, deleted, cpu=seconds)
+    entry = {"key": kept.key, "deleted": deleted, "kernel": kept.kernel, "cc": kept.cc}
+    entry |= found or {"status": "time-out", "detail": ended}
+    results.append(path, entry)
+    if entry["status"] not in (*FINE, "none"):
+        print(json.dumps(entry)[:600], flush=True)
+    return entry
+
+
+def by_op(entries: list[results.Entry]) -> dict[str, dict[str, int]]:
+    """How many pairs have which status, by the op that was deleted."""
+    found: dict[str, Counter[str]] = {}
+    for entry in entries:
+        if entry["status"] != "none":
+            status = entry["status"]
+            if status == "agree" and entry.get("module"):
+                status = "agree in a fault"
+            found.setdefault(entry.get("op", ""), Counter())[status] += 1
+    return {op: dict(counts) for op, counts in found.items()}
+
+
+def in_turn(names: list[str]) -> list[int]:
+    """Indices of ops to delete: the first of every kind, the last ones, then those between."""
+    places: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        places.setdefault(name, []).append(index)
+    rounds: list[int] = []
+    for pick in (0, -1, 0.5, 0.25, 0.75):
+        for of_kind in places.values():
+            index = of_kind[int(pick if isinstance(pick, int) else pick * len(of_kind))]
+            if index not in rounds:
+                rounds.append(index)
+    return rounds
+
+
 def _wanted(store: Store, kept: Kept, pattern: str) -> bool:
     what = f"{kept.group} {kept.origin} {kept.kernel} {kept.cc} {kept.key}"
     text = store.text(kept)
-    return bool(re.search(pattern, what)) and "tensordesc" not in text and "ttg.barrier" in text
+    return bool(re.search(pattern, what)) and any(f"{name} " in text for name in ORDER)
 
 
 def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
@@ -107,10 +139,12 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
     # One program: what two of them do to global memory is no question of the module's schedules.
     launch = replace(launch, grid=(1, 1, 1))
     name = ""
+    more: dict[str, Any] = {}
     try:
         module = parse_module(store.text(kept), str(store.path(kept)), verify=False)
+        there = [op for op in module.walk() if op.name in ORDER]
+        more = {} if deleted >= 0 else {"deletions": in_turn([op.name for op in there])}
         if deleted >= 0:
-            there = [op for op in module.walk() if op.name in ORDER]
             if deleted >= len(there):
                 return {"status": "none"}
             name = there[deleted].name
@@ -118,12 +152,12 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
                 return {"status": "none"}
         mine = verify_module(module, launch)
         if END in mine.assumptions:
-            return {"status": "not comparable", "op": name}
+            return more | {"status": "not comparable", "op": name}
         made = lower(module_text(module), kept.cc)
         parsed = parse_ptx(made.ptx, "k.ptx")
         other = verify_launch(parsed, match(ptx_launch(module, launch, made), parsed))[1]
     except XttirError as error:
-        return {"status": "unsupported", "op": name, "detail": str(error)[:200]}
+        return more | {"status": "unsupported", "op": name, "detail": str(error)[:200]}
     first, second = _counted(mine.faults), _counted(other.faults)
     exact = [f for f in first if not any(f"{s} of" in f for s in SCRATCH)]
     status = "differ"
@@ -131,7 +165,7 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
         status = "agree"
     elif first and not second and not exact:
         status = "coarse"
-    return {
+    return more | {
         "status": status,
         "op": name,
         "module": first[:2],

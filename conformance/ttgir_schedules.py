@@ -71,7 +71,7 @@ REAL = (
     # A product of two blocks reads what the second one has stored before a relaxed cluster barrier.
     (
         "test_core mma_kernel",
-        r"race: ttng\.tc_gen5_mma of .*(that ttg\.local_alloc|and tt\.func) of thread 0 of block 1 ",
+        r"race: ttng\.tc_gen5_mma .*(that ttg\.local_alloc|and tt\.func) of thread 0 of block 1 ",
     ),
     # Scales are copied to tensor memory even where the product is predicated off, and its commit.
     ("mma_scaled_pipelined_kernel", r"lifetime: .* frees tensor memory and ttng\.tmem_copy "),

@@ -24,13 +24,16 @@ from xttir.frontends.launch_description import (
     Param,
     PointerParam,
     ScalarParam,
+    TensorMapParam,
     TensorSpec,
 )
+from xttir.frontends.launch_description.dtypes import DTYPES
 from xttir.frontends.module_launch.signature import (
     element_dtype,
     find_function,
     held_as,
 )
+from xttir.frontends.triton.describe import SWIZZLES
 from xttir.interp.tracing import Launch
 from xttir.refine.capture import ModuleSource, Sink, forked
 
@@ -43,13 +46,15 @@ ROOM = 1 << 30
 @dataclass(frozen=True)
 class Lowered:
     """`ptx`, and what its launch needs: warps of a block, bytes of shared memory, blocks of a
-    cluster, bytes of scratch memory in global memory for a block."""
+    cluster, bytes of scratch memory in global memory for a block. `maps`: how the tensor maps of
+    its descriptors are encoded, in their order."""
 
     ptx: str
     warps: int
     shared: int
     ctas: int
     scratch: int
+    maps: tuple[dict[str, Any], ...] = ()
 
 
 class _Skipping:
@@ -102,6 +107,7 @@ def _lower(text: str, cc: int) -> Lowered:
     ir.load_dialects(context)
     compiler.load_dialects(context)
     module = source.make_ir(None, options, None, None, context)
+    maps = tuple(dict(known) for known in module.get_tensordesc_metadata())
     metadata: dict[str, Any] = {"target": compiler.target, **options.__dict__}
     names = ("passes", "nvidia")
     before = {name: getattr(backend, name) for name in names}
@@ -118,16 +124,19 @@ def _lower(text: str, cc: int) -> Lowered:
         metadata["shared"] or 0,
         metadata["num_ctas"],
         metadata["global_scratch_size"],
+        maps,
     )
 
 
 def launch_of(module: ModuleOp, launch: Launch, made: Lowered) -> LaunchDescription:
     """The launch of the PTX that stands for a launch of its module: scalars that are not given are
-    0, every pointer has a tensor of its own. Raises `Unsupported` for host descriptors."""
+    0, every pointer and descriptor has a tensor of its own. Raises `Unsupported` for descriptors
+    of im2col, of padded four-bit floats, and of sizes that are not given."""
     op = find_function(module, launch.kernel)
     capability = capability_at(module) or 90
     tensors: dict[str, TensorSpec] = {}
     params: list[Param] = []
+    maps = iter(made.maps)
     for index, argument in enumerate(op.args):
         ty = argument.type
         if isinstance(ty, tt.PointerType):
@@ -143,6 +152,10 @@ def launch_of(module: ModuleOp, launch: Launch, made: Lowered) -> LaunchDescript
         elif isinstance(ty, IntegerType | AnyFloat):
             value = launch.arguments.get(index, 0)
             params.append(ScalarParam(element_dtype(ty), value))
+        elif isinstance(ty, tt.TensorDescType) and (encoded := next(maps, None)) is not None:
+            name = f"arg{index}"
+            tensors[name] = TensorSpec.of(name, "u8", ROOM, role="inout")
+            params.append(_tensor_map(op, name, index, launch, encoded))
         else:
             raise Unsupported(f"a parameter of type {ty} in PTX", location_of(op))
     params += [PointerParam(None), PointerParam(None)]
@@ -161,4 +174,28 @@ def launch_of(module: ModuleOp, launch: Launch, made: Lowered) -> LaunchDescript
         dynamic_smem=made.shared,
         tensors=tensors,
         params=tuple(params),
+    )
+
+
+def _tensor_map(
+    op: tt.FuncOp, name: str, index: int, launch: Launch, encoded: dict[str, Any]
+) -> TensorMapParam:
+    """The tensor map of parameter `index`, whose extents and strides are the next parameters."""
+    if encoded.get("is_im2col") or encoded.get("fp4_padded"):
+        raise Unsupported("a tensor map of im2col or of padded floats", location_of(op))
+    box, size = encoded["block_size"], encoded["elem_size"]
+    places = range(index + 1, index + 1 + 2 * len(box))
+    numbers = [launch.arguments.get(n) for n in places]
+    if not all(isinstance(n, int) for n in numbers):
+        raise Unsupported("a tensor map of unknown extents", location_of(op))
+    known = [int(n) for n in numbers if n is not None]
+    dims, strides = known[: len(box)], known[len(box) :]
+    return TensorMapParam(
+        tensor=name,
+        box=tuple(reversed(box)),
+        swizzle=SWIZZLES[encoded["swizzle"]],
+        dims=tuple(reversed(dims)),
+        strides_bytes=tuple(s * size for s in reversed(strides[:-1])),
+        elem_strides=(1,) * len(box),
+        dtype=DTYPES[f"b{8 * size}"],
     )

@@ -27,7 +27,7 @@ from xttir.frontends.launch_description import (
 )
 from xttir.interp.launch import Argument, DescriptorArg, Launch, Storage, TensorArg
 
-_SWIZZLES = {0: "none", 1: "32B", 2: "64B", 3: "128B"}
+SWIZZLES = {0: "none", 1: "32B", 2: "64B", 3: "128B"}
 """`CUtensorMapSwizzle` by number."""
 
 _SCALARS = {"i1": "i8", "u1": "u8", "fp16": "f16", "bf16": "bf16", "fp32": "f32", "f32": "f32"}
@@ -209,7 +209,7 @@ class _Describer:
         return TensorMapParam(
             tensor=self.names[id(argument.tensor.storage)],
             box=tuple(reversed(encoded["block_size"])),
-            swizzle=_SWIZZLES[encoded["swizzle"]],
+            swizzle=SWIZZLES[encoded["swizzle"]],
             dims=tuple(reversed(shape)),
             strides_bytes=tuple(s * size for s in reversed(argument.strides[:-1])),
             elem_strides=(1,) * len(shape),
