@@ -88,7 +88,9 @@ def initialise(module: ModuleOp, name: str) -> None:
         if isinstance(op, ttg.LocalAllocOp)
         and op.result not in done
         and not any(isinstance(use.operation, ttg.MemDescIndexOp) for use in op.result.uses)
-        and any(isinstance(use.operation, BARRIER_USERS) for use in op.result.uses)
+        and any(
+            isinstance(use.operation, BARRIER_USERS) and use.index == 0 for use in op.result.uses
+        )
     ]
     for alloc in late:
         alloc.detach()

@@ -5,7 +5,8 @@
 FOLDER was filled by `conformance.ttgir_collect`. Each module is verified, lowered by Triton from
 there on, and its PTX is verified at the same launch: as it is, and with one op deleted that orders
 something, each kind of op in turn. Where scratch memory of ops is concerned, the module may be
-refuted and its PTX be verified (see docs).
+refuted and its PTX be verified; where threads of one program meet in global memory, the module may
+be verified and its PTX be refuted (see docs).
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ ORDER = (
 )  # fmt: skip
 """Ops that order something and can be deleted; what they pass on is what they are given."""
 SCRATCH = ("ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram")
-FINE = ("agree", "coarse", "not comparable")
+FINE = ("agree", "coarse", "global memory", "not comparable")
 MADE_UP = ("out-of-bounds", "uninitialized")
 """Kinds of faults that sizes of tensors, which nobody gives here, would decide."""
 COPIES = "writes one place"
@@ -122,7 +123,8 @@ def _wanted(store: Store, kept: Kept, pattern: str) -> bool:
 def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
     """Both verdicts ("not comparable": the module's takes loops to end that wait for other
     programs, and here there is one): "agree", "coarse" (only scratch memory makes the difference),
-    "differ", "unsupported"; "none" if there is no such op to delete."""
+    "global memory" (threads of the program race there, which modules are not asked), "differ",
+    "unsupported"; "none" if there is no such op to delete."""
     from xttir.analyses.launches import verify_launch
     from xttir.analyses.modules import verify_module
     from xttir.diagnostics import XttirError
@@ -165,6 +167,8 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
         status = "agree"
     elif first and not second and not exact:
         status = "coarse"
+    elif not first and all("global memory" in f for f in second):
+        status = "global memory"
     return more | {
         "status": status,
         "op": name,

@@ -63,17 +63,20 @@ def stripped(module: ModuleOp) -> int:
 @contextlib.contextmanager
 def apart() -> Iterator[None]:
     """Threads do not meet within the lowering of other ops than barriers."""
-    meet = Agent.meet
+    meet, meet_all = Agent.meet, Agent.meet_all
 
     def at_barriers(self: Agent, op: Operation) -> None:
         if op.name in BARRIERS:
             meet(self, op)
 
-    Agent.meet = at_barriers
+    def nowhere(self: Agent, op: Operation, barrier: int = 1) -> None:
+        pass
+
+    Agent.meet, Agent.meet_all = at_barriers, nowhere
     try:
         yield
     finally:
-        Agent.meet = meet
+        Agent.meet, Agent.meet_all = meet, meet_all
 
 
 def needed_for(
