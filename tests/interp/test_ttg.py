@@ -12,6 +12,8 @@ from xttir.diagnostics import Unsupported
 HEAD = """
 #blocked = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [WARPS], order = [0]}>
 #wide = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [WARPS], order = [0]}>
+#two = #ttg.blocked<{sizePerThread = [2], threadsPerWarp = [32], warpsPerCTA = [2], order = [0]}>
+#line = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
 module attributes {"ttg.num-warps" = WARPS : i32, "ttg.threads-per-warp" = 32 : i32, ttg.target = "cuda:90"} {
   tt.func public @k(%x: !tt.ptr<i32>, %y: !tt.ptr<i32>) {
     %r = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32, #blocked>
@@ -123,6 +125,50 @@ def test_assembly_runs_once_a_thread_on_its_registers() -> None:
     assert not result.faults
     np.testing.assert_array_equal(y[:, 0::2], x[:, 1::2])
     np.testing.assert_array_equal(y[:, 1::2], x[:, 0::2] + np.arange(64) % 32)
+
+
+def test_assembly_in_a_partition_sees_the_threads_of_the_program() -> None:
+    """The partition's two warps come after the four of the default one."""
+    body = """
+    ttg.warp_specialize(%y)
+    default {
+      ttg.warp_yield
+    }
+    partition0(%q: !tt.ptr<i32>) num_warps(2) {
+      %t = ttg.inline_asm "mov.u32 $0, %tid.x; mov.u32 $1, %tid.x;" {constraints = "=r,=r", pure = true} : () -> tensor<128xi32, #two>
+      %i = tt.make_range {end = 128 : i32, start = 0 : i32} : tensor<128xi32, #two>
+      %qs = tt.splat %q : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #two>
+      %qi = tt.addptr %qs, %i : tensor<128x!tt.ptr<i32>, #two>, tensor<128xi32, #two>
+      tt.store %qi, %t : tensor<128x!tt.ptr<i32>, #two>
+      ttg.warp_return
+    } : (!tt.ptr<i32>) -> ()
+"""
+    result, _, y = outcome(body, programs=1, warps=4)
+    assert not result.faults
+    assert (y.reshape(64, 2) == np.arange(128, 192)[:, None]).all()
+
+
+@pytest.mark.parametrize(("register", "right"), [("%ctaid.x", True), ("%laneid", False)])
+def test_assembly_whose_scalar_differs_between_threads(register: str, right: bool) -> None:
+    body = f"""
+    %w = ttg.inline_asm "mov.u32 $0, {register};" {{constraints = "=r", pure = true}} : () -> i32
+    %out = tt.splat %w : i32 -> tensor<128xi32, #blocked>
+{STORE}"""
+    if right:
+        assert not outcome(body)[0].faults
+        return
+    with pytest.raises(Unsupported, match="different values"):
+        outcome(body)
+
+
+def test_assembly_on_shared_memory_is_named() -> None:
+    memory = "!ttg.memdesc<128xi32, #line, #ttg.shared_memory, mutable>"
+    body = f"""
+    %m = ttg.local_alloc : () -> {memory}
+    %w = ttg.inline_asm "mov.u32 $0, $1;" {{constraints = "=r,r", pure = false}} %m : ({memory}) -> i32
+"""
+    with pytest.raises(Unsupported, match="addresses of shared memory"):
+        outcome(body)
 
 
 def test_warp_of_a_program_of_one_warp() -> None:

@@ -68,7 +68,8 @@ class Agents:
     def __init__(self, machine: Machine):
         self.machine = machine
         self.order = machine.policy.agent_order
-        self.random = np.random.default_rng(machine.policy.seed)
+        # The module is imported only by who needs it: it takes longer than a small launch.
+        self.random = np.random.default_rng(machine.policy.seed) if self.order == "random" else None
         self.live: list[Agent] = []
         self.current: Agent | None = None
 
@@ -105,7 +106,7 @@ class Agents:
         agents = list(self.live)
         if self.order == "last":
             agents.reverse()
-        elif self.order == "random":
+        elif self.random is not None:
             agents = [agents[n] for n in self.random.permutation(len(agents))]
         return iter(agents)
 

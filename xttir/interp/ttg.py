@@ -20,7 +20,6 @@ from xttir.diagnostics import Unsupported
 from xttir.dialects import gluon, ttg
 from xttir.dialects.layouts.to_linear import flat_element_of
 from xttir.dialects.locations import location_of
-from xttir.interp import inline_ptx
 from xttir.interp.affine import dense
 from xttir.interp.attributes import integer
 from xttir.interp.batch import as_condition, take
@@ -29,7 +28,6 @@ from xttir.interp.launch import Storage, TensorArg
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer, Region
 from xttir.interp.numerics.casts import float_to_float
-from xttir.interp.numerics.microscaling import elements
 from xttir.interp.numerics.rearrange import with_shape
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.taint import observe_branch
@@ -65,6 +63,8 @@ class TritonGPUFunctions(InterpreterFunctions):
 
     @impl(ttg.Fp4ToFpOp)
     def fp4_to_fp(self, interp: Interpreter, op: ttg.Fp4ToFpOp, args: PythonValues):
+        from xttir.interp.numerics.microscaling import elements
+
         axis = integer(op.axis)
         packed = np.moveaxis(with_shape(args[0], shape_of(op.src.type)), axis + 1, -1)
         values = np.moveaxis(elements(packed, "e2m1", -1), -1, axis + 1)
@@ -92,6 +92,12 @@ class TritonGPUFunctions(InterpreterFunctions):
 
 def num_warps(op: Operation) -> int:
     """Warps of the program, or of the partition, that runs `op`."""
+    return warps_at(op)[1]
+
+
+def warps_at(op: Operation) -> tuple[int, int]:
+    """(first warp, number of warps) of the program, or of the partition, that runs `op`: where the
+    op does not say where partitions begin, they follow the default one in order."""
     inside: Operation | None = op
     while inside is not None:
         parent = inside.parent_op()
@@ -100,13 +106,18 @@ def num_warps(op: Operation) -> int:
             holder = parent.parent_op()
             assert isinstance(holder, ttg.WarpSpecializeOp)
             position = list(parent.partition_regions).index(region)  # pyright: ignore
-            return int(holder.partition_num_warps.get_values()[position])
+            counts = [int(n) for n in holder.partition_num_warps.get_values()]
+            starts = holder.warp_group_start_ids
+            if starts is not None:
+                return int(starts.get_values()[position]), counts[position]
+            first, default = warps_at(holder)
+            return first + default + sum(counts[:position]), counts[position]
         if isinstance(inside, ModuleOp):
             attribute = inside.attributes.get("ttg.num-warps")
             if isinstance(attribute, IntegerAttr):
-                return attribute.value.data
+                return 0, attribute.value.data
         inside = parent
-    return 4
+    return 0, 4
 
 
 def scratch(m: Machine, size: int, alignment: int, created: str) -> Pointer:
@@ -128,6 +139,8 @@ _GAP = 1 << 12
 def _inline_asm(m: Machine, op: ttg.InlineAsmOp, args: Sequence[Any]) -> tuple[Any, ...]:
     """The assembly on registers that are arrays (b, threads): thread t is lane t % 32 of its
     warp."""
+    from xttir.interp import inline_ptx
+
     inputs: list[np.ndarray] = []
     for value, operand in zip(args, op.args, strict=True):
         if isinstance(operand.type, ttg.MemDescType):
@@ -144,34 +157,53 @@ def _inline_asm(m: Machine, op: ttg.InlineAsmOp, args: Sequence[Any]) -> tuple[A
         outputs = iter(inline_ptx.run(program, bits, lambda name: _special(m, op, name)))
     except Unsupported as error:
         raise Unsupported(error.what, location_of(op), error.hint) from None
-    return tuple(_result(r.type, outputs) for r in op.result)
+    return tuple(_result(op, r.type, outputs) for r in op.result)
 
 
 def _special(m: Machine, op: ttg.InlineAsmOp, name: str) -> np.ndarray:
     """A special register (b or 1, threads or 1)."""
-    threads = np.arange(32 * num_warps(op), dtype=np.uint32)[None]
+    from xttir.interp.inline_ptx import special_register
+
+    first, count = warps_at(op)
+    threads = np.arange(32 * count, dtype=np.uint32)[None]
     if name == "%tid.x":
-        return threads
+        return threads + np.uint32(32 * first)
     if name == "%laneid":
         return threads % 32
-    return inline_ptx.special_register(m, name)[:, None]
+    return special_register(m, name)[:, None]
 
 
-def _result(ty: Attribute, registers: Iterator[np.ndarray]) -> np.ndarray:
-    """The next result, made of registers as its layout says."""
+def _result(op: Operation, ty: Attribute, registers: Iterator[np.ndarray]) -> np.ndarray:
+    """The next result, made of registers as its layout says. A value is one here for all threads
+    that hold it."""
+    from xttir.interp.inline_ptx import unpack_elements
+
     dtype = numpy_dtype(ty)
 
     def take_next() -> np.ndarray:
-        return inline_ptx.unpack_elements([next(registers)], dtype, 1)[0]
+        return unpack_elements([next(registers)], dtype, 1)[0]
+
+    def check(held: np.ndarray, seen: np.ndarray) -> None:
+        word = np.dtype(f"u{dtype.itemsize}")
+        a, b = np.broadcast_arrays(held, seen)
+        if not np.array_equal(
+            np.ascontiguousarray(a).view(word), np.ascontiguousarray(b).view(word)
+        ):
+            what = "inline assembly that gives threads different values of one element"
+            raise Unsupported(what, location_of(op))
 
     if not isinstance(ty, TensorType):
-        return take_next()[:, 0]
+        value = take_next()
+        check(value, value[:, :1])
+        return value[:, 0]
     held = _held(ty)
     parts = [take_next() for _ in held]
     batch = max(part.shape[0] for part in parts)
     value = np.empty((batch, math.prod(shape_of(ty))), dtype)
     for which, part in zip(held, parts, strict=True):
         value[:, which] = part
+    for which, part in zip(held, parts, strict=True):
+        check(part, value[:, which])
     return value.reshape(batch, *shape_of(ty))
 
 

@@ -24,7 +24,6 @@ from xttir.interp.affine import dense
 from xttir.interp.attributes import integer
 from xttir.interp.clusters import commits
 from xttir.interp.dot import PRECISIONS
-from xttir.interp.dot_scaled import ELEMENT_TYPES, dot_scaled
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import select
 from xttir.interp.memdesc import TOKEN
@@ -224,6 +223,8 @@ def build_mma(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     read = [v.type for v in (op.a, op.b) if _is_shared(v)] if op.multicast is not None else []
     arrivals = commits(op, read, op.two_ctas is not None)
     if scaled:
+        from xttir.interp.dot_scaled import ELEMENT_TYPES, dot_scaled
+
         types = [ELEMENT_TYPES[integer(t)] for t in (op.a_type, op.b_type)]
 
     def plain_product(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
