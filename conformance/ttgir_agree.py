@@ -39,6 +39,10 @@ SCRATCH = ("ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histog
 FINE = ("agree", "coarse", "global memory", "not comparable")
 MADE_UP = ("out-of-bounds", "uninitialized")
 """Kinds of faults that sizes of tensors, which nobody gives here, would decide."""
+LARGE = "a smaller tensor"
+"""In what is said where data may lead anywhere in a tensor."""
+SMALL = 1 << 16
+"""Bytes of tensors then; who is beyond them is out of bounds, which is not counted."""
 COPIES = "writes one place"
 """In PTX it cannot be seen that threads which store to one place hold copies of one element."""
 
@@ -127,7 +131,7 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
     "unsupported"; "none" if there is no such op to delete."""
     from xttir.analyses.launches import verify_launch
     from xttir.analyses.modules import verify_module
-    from xttir.diagnostics import XttirError
+    from xttir.diagnostics import Unsupported, XttirError
     from xttir.dialects.syntax.printer import module_text
     from xttir.frontends.launch_description.match import match
     from xttir.frontends.mlir import parse_module
@@ -157,7 +161,14 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
             return more | {"status": "not comparable", "op": name}
         made = lower(module_text(module), kept.cc)
         parsed = parse_ptx(made.ptx, "k.ptx")
-        other = verify_launch(parsed, match(ptx_launch(module, launch, made), parsed))[1]
+        try:
+            described = ptx_launch(module, launch, made)
+            other = verify_launch(parsed, match(described, parsed))[1]
+        except Unsupported as error:
+            if LARGE not in str(error):
+                raise
+            described = ptx_launch(module, launch, made, SMALL)
+            other = verify_launch(parsed, match(described, parsed))[1]
     except XttirError as error:
         return more | {"status": "unsupported", "op": name, "detail": str(error)[:200]}
     first, second = _counted(mine.faults), _counted(other.faults)

@@ -128,10 +128,12 @@ def _lower(text: str, cc: int) -> Lowered:
     )
 
 
-def launch_of(module: ModuleOp, launch: Launch, made: Lowered) -> LaunchDescription:
+def launch_of(
+    module: ModuleOp, launch: Launch, made: Lowered, room: int = ROOM
+) -> LaunchDescription:
     """The launch of the PTX that stands for a launch of its module: scalars that are not given are
-    0, every pointer and descriptor has a tensor of its own. Raises `Unsupported` for descriptors
-    of im2col, of padded four-bit floats, and of sizes that are not given."""
+    0, every pointer and descriptor has a tensor of its own, of `room` bytes. Raises `Unsupported`
+    for descriptors of im2col, of padded four-bit floats, and of sizes that are not given."""
     op = find_function(module, launch.kernel)
     capability = capability_at(module) or 90
     tensors: dict[str, TensorSpec] = {}
@@ -143,7 +145,7 @@ def launch_of(module: ModuleOp, launch: Launch, made: Lowered) -> LaunchDescript
             name = f"arg{index}"
             given = launch.tensors.get(index)
             if given is None:
-                tensors[name] = TensorSpec.of(name, "u8", ROOM, role="inout")
+                tensors[name] = TensorSpec.of(name, "u8", room, role="inout")
             else:
                 values = given.storage.bytes.view(given.dtype)
                 kind = held_as(given.dtype)
