@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import tempfile
+import time
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ import jsonschema
 import pytest
 
 from tests.refine.planted import DATA, read
+from xttir.refine.capture import forked
 from xttir.tools import json_report, render, sarif
 from xttir.tools.cli import main
 from xttir.tools.render_validate import subject_lines
@@ -185,3 +188,81 @@ def test_other_input_errors(tmp_path: Path) -> None:
     assert main(["validate", str(tmp_path / "absent.mlir"), str(broken)]) == 2
     assert main(["validate", "a.mlir", "b.mlir", "c.mlir"]) == 2
     assert main(["validate"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "no function"),
+        ("module {}", "no function"),
+        ("module {\n tt.func private @p(i32) -> i32\n}", "no function"),
+        ("module {\n func.func @a() { func.return }\n}", "no function"),
+        ("module {\n foo.bar\n}", "foo.bar"),
+        ("tt.func public @a() { tt.return }\ntt.func public @b() { tt.return }", "a, b"),
+        ("tt.func public @k(%x: !tt.ptr<f32>, %n: i32) {\n tt.store %x, %n : !tt.ptr<f32>", "%n"),
+    ],
+)
+@needs_triton
+def test_modules_that_cannot_be_run_are_errors_and_no_faults_of_passes(
+    text: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "m.ttir"
+    path.write_text(text)
+    for words in ([], ["--passes", "canonicalize"], [str(path)]):
+        assert main(["validate", str(path), *words]) == 2
+        told = capsys.readouterr().err
+        assert "Assumed" not in told
+        assert words[:1] == ["--passes"] or said in told
+
+
+def test_passes_are_for_one_module(tmp_path: Path) -> None:
+    source, right, _ = write(tmp_path, "reordered_store")
+    assert main(["validate", source, right, "--passes", "cse"]) == 2
+    assert main(["validate", source, "--passes", ""]) == 2
+
+
+FEW_LANES = "threadsPerWarp = [1, 16]"
+
+
+def test_a_file_that_does_not_verify_is_a_finding(tmp_path: Path) -> None:
+    text = (DATA.parent / "mutated" / "softmax.mlir").read_text()
+    wrong = text.replace("threadsPerWarp = [1, 32]", FEW_LANES)
+    source, target = tmp_path / "a.mlir", tmp_path / "b.mlir"
+    source.write_text(text)
+    target.write_text(wrong)
+    html = tmp_path / "page.html"
+    assert main(["validate", str(source), str(target), "--html", str(html)]) == 1
+    assert FEW_LANES in html.read_text()
+    report = validate_files(str(source), str(target), Settings())
+    assert [str(f.kind) for f in report.faults] == ["misuse"]
+    assert "16 threads per warp" in report.faults[0].message
+    assert report.faults[0].locations[0].file == str(target)
+    assert main(["validate", str(target), str(source)]) == 2  # of a source, an input error
+
+
+def test_a_wrong_layout_has_a_page(tmp_path: Path) -> None:
+    """What is wrong of a module by itself was compared with no other."""
+    source, _, wrong = write(tmp_path, "lane_lost")
+    html = tmp_path / "page.html"
+    assert main(["validate", source, wrong, "--html", str(html)]) == 1
+    assert "What it changed" in html.read_text()
+
+
+@needs_triton
+def test_a_pass_that_hangs_is_ended() -> None:
+    def work(sink: Any) -> None:
+        sink("pass", "any(slow)")
+        time.sleep(1000)
+
+    with tempfile.TemporaryFile() as log:
+        told = list(forked(work, log.fileno(), timeout=0.5))
+    assert told == [("pass", "any(slow)"), ("timed out", "after 0.5 s")]
+
+
+def test_calls_without_end_are_unsupported(tmp_path: Path) -> None:
+    path = tmp_path / "m.ttir"
+    path.write_text(
+        "tt.func public @a(%n: i32) {\n  tt.call @a(%n) : (i32) -> ()\n  tt.return\n}\n"
+    )
+    for words in (["run", str(path)], ["validate", str(path), str(path)]):
+        assert main(words) == 3

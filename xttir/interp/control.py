@@ -259,13 +259,25 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
     return run
 
 
+MAX_DEPTH = 64
+"""Calls of one function inside of each other: more are a recursion that kernels do not have."""
+
+
 def build_call(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
     """tt.call. The callee is compiled when it is first called."""
     assert isinstance(op, tt.CallOp)
     name = op.callee.root_reference.data
+    depth = 0
 
     def run(m: Machine, frame: Frame) -> None:
-        results = run_function(m, c.function(name), [frame[i] for i in ins])
+        nonlocal depth
+        if depth == MAX_DEPTH:
+            raise Unsupported(f"calls of @{name} more than {MAX_DEPTH} deep", location_of(op))
+        depth += 1
+        try:
+            results = run_function(m, c.function(name), [frame[i] for i in ins])
+        finally:
+            depth -= 1
         for slot, value in zip(outs, results, strict=True):
             frame[slot] = value
 

@@ -21,11 +21,14 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from xttir.diagnostics import InputError, Location, Unsupported
-from xttir.refine.pipeline import PassFailed, pass_name
+from xttir.refine.pipeline import PassFailed, pass_name, rejected
 from xttir.refine.stages import Stage
 
 _TO_LLVM = "add_to_llvmir"
 """The binding of the pass that leaves Triton's dialects."""
+
+TIMEOUT = 300.0
+"""Seconds that the front end or a pass may take."""
 
 _lock = threading.Lock()
 
@@ -168,9 +171,12 @@ def capture(
     return stages
 
 
-def forked(work: Callable[[Sink], None], errors: int) -> Iterator[tuple[str, Any]]:
-    """What `work` tells its sink, from a fork; last ("failed", why) or ("crashed", signal) if it
-    does not come to its end. `errors`: the file descriptor for its standard error."""
+def forked(
+    work: Callable[[Sink], None], errors: int, timeout: float = TIMEOUT
+) -> Iterator[tuple[str, Any]]:
+    """What `work` tells its sink, from a fork; last ("failed", why), ("crashed", signal) or ("timed
+    out", after what time) if it does not come to its end. `errors`: the file descriptor for its
+    standard error. `timeout`: seconds until it must have told something again."""
     read, write = os.pipe()
     sys.stdout.flush()
     with warnings.catch_warnings():
@@ -180,17 +186,29 @@ def forked(work: Callable[[Sink], None], errors: int) -> Iterator[tuple[str, Any
     if pid == 0:
         _child(work, read, write, errors)
     os.close(write)
-    status = 0
+    status, late = 0, threading.Event()
+
+    def end() -> None:
+        late.set()
+        os.kill(pid, signal.SIGKILL)
+
     try:
         with open(read, "rb") as stream:
             while True:
+                clock = threading.Timer(timeout, end)
+                clock.start()
                 try:
-                    yield pickle.load(stream)
-                except EOFError:
+                    told = pickle.load(stream)
+                except (EOFError, pickle.UnpicklingError):
                     break
+                finally:
+                    clock.cancel()
+                yield told
     finally:
         _, status = os.waitpid(pid, 0)
-    if os.WIFSIGNALED(status):
+    if late.is_set():
+        yield "timed out", f"after {timeout:g} s"
+    elif os.WIFSIGNALED(status):
         yield "crashed", signal.Signals(os.WTERMSIG(status)).name
 
 
@@ -300,7 +318,12 @@ def capture_module(source: Stage, cc: int, *, end: str = "ttgir") -> list[Stage]
         )
     ext = "ttgir" if gpu else "ttir"
     module = ModuleSource(source.text, source.file, ext, gpu)
-    made = capture(module, GPUTarget("cuda", cc, 32), {}, end=end)
+    try:
+        made = capture(module, GPUTarget("cuda", cc, 32), {}, end=end)
+    except PassFailed as error:
+        if error.stages:
+            raise
+        raise rejected(error.how, error.why, error.log, source.file) from error
     for stage in made:
         stage.located = _OWN_PLACE.sub(f'"{source.file}"', stage.located)
     return made

@@ -198,16 +198,24 @@ def _raise(answer: dict[str, Any], applied: Applied, names: list[str], file: str
     name = names[min(max(0, len(stages) - 1), len(names) - 1)]
     if "crash" in answer:
         if not stages:
-            raise InputError(f"Triton's parser crashed ({answer['crash']})", Location(file))
+            raise rejected("crashed", answer["crash"], log, file)
         raise PassFailed(name, "crashed", answer["crash"], log, stages)
     kind, _, why = answer["error"].partition(": ")
     first = next((x for x in log.splitlines() if "error:" in x), "")
     message = first.partition("error:")[2].strip() or why
     if kind == "parse":
-        raise InputError(f"Triton rejects the module: {message}", _place(first, file))
+        raise rejected("failed", message, log, file)
     if kind == "pipeline":
         raise InputError(f"Triton knows no such pass or option: {message}")
     raise PassFailed(name, "failed", message, log, stages)
+
+
+def rejected(how: str, why: str, log: str, file: str) -> InputError:
+    """What to say of a module that Triton's parser does not read."""
+    if how != "failed":
+        return InputError(f"Triton's parser {how} ({why})", Location(file))
+    first = next((x for x in log.splitlines() if "error:" in x), "")
+    return InputError(f"Triton rejects the module: {why}", _place(first, file))
 
 
 def _place(line: str, file: str) -> Location:

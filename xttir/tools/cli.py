@@ -247,6 +247,13 @@ def validate(words: Sequence[str]) -> int:
     files: list[str] = []
     if tool.is_module(rest[0]):
         files, given = _module_words(rest, given, table)
+    if "passes" in given and not given["passes"].strip():
+        raise UsageError("--passes names no pass")
+    if "passes" in given and len(files) != 1:
+        what = (
+            "two modules are compared as they are" if files else "a script says its passes itself"
+        )
+        raise UsageError(f"--passes is for one module: {what}")
     values |= given
     settings = tool.Settings(
         passes=values["passes"],

@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from xttir.diagnostics import InputError, Kind, Location, XttirError
+from xttir.frontends.mlir import parse_module
 from xttir.frontends.module_launch import split_argument
+from xttir.frontends.module_launch.signature import find_function
 from xttir.policy import RunPolicy
 from xttir.refine.pipeline import PassFailed, split_pipeline
 from xttir.refine.reduce import Reduction, reduce_text
@@ -123,6 +125,7 @@ def _predicate(text: str, path: str, settings: Settings) -> tuple[Predicate, str
     if settings.command:
         return CommandSucceeds(shlex.split(settings.command), settings.timeout), text
     if settings.check:
+        find_function(parse_module(text, path), settings.function)
         policy = replace(RunPolicy(), seed=settings.seed)
         return CheckFails(_kinds(settings.check), arguments, policy), text
     split_pipeline(settings.passes)
@@ -131,6 +134,8 @@ def _predicate(text: str, path: str, settings: Settings) -> tuple[Predicate, str
         given, single = failed
         _say(settings, f"pass `{single}` fails on what it is given")
         return PassFails(single, settings.timeout), given
+
+    find_function(parse_module(text, path), settings.function)
 
     def changes(pipeline: str) -> MeaningChanges:
         transform = pipeline_transform(pipeline, settings.timeout)

@@ -27,7 +27,7 @@ def summary_lines(report: ValidateReport) -> Iterator[Line]:
     if not report.subjects and not report.faults and not report.input_error:
         yield [*render.nothing_ran(report), ("", ": nothing was validated.")]
     yield from ([(WARNING, "note"), ("", f": {text}")] for text in report.notes)
-    yield from render.closing_lines(report, report.assumed)
+    yield from render.closing_lines(report, report.assumed if report.subjects else ())
     yield render.verdict_line(report, f" in {report.wall:.1f} s")
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from xttir.diagnostics import Fault, Kind, Location
+from xttir.frontends.module_launch.signature import find_function
 from xttir.policy import RunPolicy
 from xttir.refine import explain
 from xttir.refine.pipeline import PassFailed
@@ -306,6 +307,7 @@ def validate_module(path: str, settings: Settings) -> ValidateReport:
                 run.subject(trace.kernel, trace.about, trace.stages)
             return
         source = Stage("", read_text(path), file=_shown(path))
+        find_function(source.module(verify=True), settings.kernel)
         run.passes(
             "",
             _shown(path),

@@ -68,7 +68,10 @@ def find_function(module: ModuleOp, name: str = "") -> tt.FuncOp:
     if len(outer) == 1:
         return outer[0]
     raise InputError(
-        f"the module has {len(found)} functions: say which one", location_of(module), _of(known)
+        f"the module has {len(outer or found)} functions that a launch could run: say which one "
+        "(--entry)",
+        location_of(module),
+        _of({op.sym_name.data: op for op in outer or found}),
     )
 
 
