@@ -36,7 +36,7 @@ ORDER = (
 )  # fmt: skip
 """Ops that order something and can be deleted; what they pass on is what they are given."""
 SCRATCH = ("ttg.convert_layout", "tt.reduce", "tt.scan", "tt.gather", "tt.histogram")
-FINE = ("agree", "coarse", "global memory", "not comparable")
+FINE = ("agree", "coarse", "global memory", "open")
 MADE_UP = ("out-of-bounds", "uninitialized")
 """Kinds of faults that sizes of tensors, which nobody gives here, would decide."""
 LARGE = "a smaller tensor"
@@ -125,10 +125,9 @@ def _wanted(store: Store, kept: Kept, pattern: str) -> bool:
 
 
 def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
-    """Both verdicts ("not comparable": the module's takes loops to end that wait for other
-    programs, and here there is one): "agree", "coarse" (only scratch memory makes the difference),
-    "global memory" (threads of the program race there, which modules are not asked), "differ",
-    "unsupported"; "none" if there is no such op to delete."""
+    """Both verdicts: "agree", "coarse" (only scratch memory makes the difference),
+    "global memory" (threads of the program race there, which modules are not asked), "open" (a fault
+    here, and there it is not known whether), "differ", "unsupported"; "none" if there is no such op to delete."""
     from xttir.analyses.launches import verify_launch
     from xttir.analyses.modules import verify_module
     from xttir.diagnostics import Unsupported, XttirError
@@ -143,7 +142,7 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
     began = time.process_time()
     launch = launch_of(store, kept)
     # One program: what two of them do to global memory is no question of the module's schedules.
-    launch = replace(launch, grid=(1, 1, 1))
+    everybody, launch = launch, replace(launch, grid=(1, 1, 1))
     name = ""
     more: dict[str, Any] = {}
     try:
@@ -158,7 +157,9 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
                 return {"status": "none"}
         mine = verify_module(module, launch)
         if END in mine.assumptions:
-            return more | {"status": "not comparable", "op": name}
+            # Others must be there for the loop to end; what they do to each other in global memory
+            # is left out below.
+            launch = everybody
         made = lower(module_text(module), kept.cc)
         parsed = parse_ptx(made.ptx, "k.ptx")
         try:
@@ -178,6 +179,8 @@ def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
         status = "agree"
     elif first and not second and not exact:
         status = "coarse"
+    elif (mine if second else other).unknown:
+        status = "open"
     elif not first and all("global memory" in f for f in second):
         status = "global memory"
     return more | {
