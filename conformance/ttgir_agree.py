@@ -125,9 +125,10 @@ def _wanted(store: Store, kept: Kept, pattern: str) -> bool:
 
 
 def compared(store: Store, kept: Kept, deleted: int) -> dict[str, Any]:
-    """Both verdicts: "agree", "coarse" (only scratch memory makes the difference),
-    "global memory" (threads of the program race there, which modules are not asked), "open" (a fault
-    here, and there it is not known whether), "differ", "unsupported"; "none" if there is no such op to delete."""
+    """Both verdicts: "agree", "coarse" (only scratch memory makes the difference), "global memory"
+    (threads of the program race there, which modules are not asked), "open" (a fault here, and
+    there it is not known whether), "differ", "unsupported"; "none" if there is no such op to
+    delete."""
     from xttir.analyses.launches import verify_launch
     from xttir.analyses.modules import verify_module
     from xttir.diagnostics import Unsupported, XttirError
