@@ -45,10 +45,12 @@ HEAD = """
 #a = #ttg.blocked<{sizePerThread = [1], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 #b = #ttg.blocked<{sizePerThread = [4], threadsPerWarp = [32], warpsPerCTA = [4], order = [0]}>
 #s = #ttg.swizzled_shared<{vec = 1, perPhase = 1, maxPhase = 1, order = [0]}>
+#l = #ttg.blocked<{sizePerThread = [1, 8], threadsPerWarp = [4, 8], warpsPerCTA = [4, 1], order = [1, 0]}>
+#nv = #ttg.nvmma_shared<{swizzlingByteWidth = 128, transposed = false, elementBitWidth = 16}>
 #smem = #ttg.shared_memory
 module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32,
                    ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32} {
-"""
+"""  # noqa: E501
 
 CONVERT = """
 tt.func public @k(%x: !tt.ptr<f32>, %n: i32) {
@@ -88,6 +90,35 @@ tt.func public @k(%x: !tt.ptr<f32>) {
 }}
 """
 
+HOST_DESCRIPTOR = """
+tt.func public @k(%d: !tt.tensordesc<64x64xf16, #nv>, %h: i32, %w: i32, %sh: i64, %sw: i64,
+                  %x: !tt.ptr<f16>) {
+  %c0 = arith.constant 0 : i32
+  %true = arith.constant true
+  %m = ttg.local_alloc : () -> !ttg.memdesc<64x64xf16, #nv, #smem, mutable>
+  %f = ttg.local_alloc : () -> !ttg.memdesc<1xi64, #s, #smem, mutable>
+  ttng.init_barrier %f, 1 : !ttg.memdesc<1xi64, #s, #smem, mutable>
+  ttng.barrier_expect %f, 8192, %true : !ttg.memdesc<1xi64, #s, #smem, mutable>
+  ttng.async_tma_copy_global_to_local %d[%c0, %c0] %m, %f, %true : !tt.tensordesc<64x64xf16, #nv>, !ttg.memdesc<1xi64, #s, #smem, mutable> -> !ttg.memdesc<64x64xf16, #nv, #smem, mutable>
+  ttng.wait_barrier %f, %c0 : !ttg.memdesc<1xi64, #s, #smem, mutable>
+  %v = ttg.local_load %m : !ttg.memdesc<64x64xf16, #nv, #smem, mutable> -> tensor<64x64xf16, #l>
+  ttng.inval_barrier %f : !ttg.memdesc<1xi64, #s, #smem, mutable>
+  %c64 = arith.constant dense<64> : tensor<64x1xi32, #l>
+  %i = tt.make_range {start = 0 : i32, end = 64 : i32} : tensor<64xi32, #ttg.slice<{dim = 1, parent = #l}>>
+  %j = tt.make_range {start = 0 : i32, end = 64 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #l}>>
+  %ii = tt.expand_dims %i {axis = 1 : i32} : tensor<64xi32, #ttg.slice<{dim = 1, parent = #l}>> -> tensor<64x1xi32, #l>
+  %jj = tt.expand_dims %j {axis = 0 : i32} : tensor<64xi32, #ttg.slice<{dim = 0, parent = #l}>> -> tensor<1x64xi32, #l>
+  %i64 = arith.muli %ii, %c64 : tensor<64x1xi32, #l>
+  %ib = tt.broadcast %i64 : tensor<64x1xi32, #l> -> tensor<64x64xi32, #l>
+  %jb = tt.broadcast %jj : tensor<1x64xi32, #l> -> tensor<64x64xi32, #l>
+  %o = arith.addi %ib, %jb : tensor<64x64xi32, #l>
+  %p = tt.splat %x : !tt.ptr<f16> -> tensor<64x64x!tt.ptr<f16>, #l>
+  %q = tt.addptr %p, %o : tensor<64x64x!tt.ptr<f16>, #l>, tensor<64x64xi32, #l>
+  tt.store %q, %v : tensor<64x64x!tt.ptr<f16>, #l>
+  tt.return
+}}
+"""  # noqa: E501
+
 
 @dataclass(frozen=True)
 class Case:
@@ -108,6 +139,7 @@ def shared_case(path: str, cc: int, **arguments: int) -> Case:
 CASES = [
     Case("convert", HEAD + CONVERT, {1: 2}),
     Case("through memory", HEAD + THROUGH_MEMORY),
+    Case("host descriptor", HEAD + HOST_DESCRIPTOR, {1: 128, 2: 128, 3: 128, 4: 1}),
     shared_case("cases/reports/20-gluon-ws-late-wait/fixed.ttgir", 90),
 ]
 
