@@ -69,6 +69,9 @@ OWN_FAULTS = {
     "cluster_tma_multicast_with_per_cta_barrier": _NOT_THERE,
     "no_cluster_tma_without_multicast": "only the first block waits for the copies of both",
     "no_barrier_between_different_index_init_inval": "a barrier is ended that never began",
+    "no_end_cluster_barrier_for_mma_with_tmem_teardown": "nobody waits for the product",
+    "insert_fence_and_relaxed_cluster_barrier_before_wait_after_tmem_copy": "nobody waits for the "
+    "copy to tensor memory",
     "wait_after_mma": "nobody waits for the product if its barrier's predicate does not hold",
     "membar_alias_through_warp_specialize": "both partitions write one buffer, in no order",
     "warp_dot_multi_read": "copies overwrite the operands of a product in flight (pendings = 1), "
