@@ -88,3 +88,10 @@ def test_every_field_of_the_policy_has_an_option():
     fields = {f.name for f in dataclasses.fields(RunPolicy)} - {"late_promises"}
     assert {o.policy for o in RUN_OPTIONS} == fields
     assert options.policy_of(options.defaults(RUN_OPTIONS, {})) == RunPolicy()
+
+
+def test_options_behind_the_script_are_told():
+    assert "--cc, --seed after the script" in options.misplaced(
+        ["--cc", "90", "--seed=3", "x"], RUN_OPTIONS
+    )
+    assert not options.misplaced(["-q", "--size", "cc"], RUN_OPTIONS)

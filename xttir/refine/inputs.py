@@ -43,6 +43,9 @@ LESS = (3, -3, 5)
 ROUNDS = 5
 """Iterations of loops that are plenty: more than a pipeline has stages."""
 
+MAX_ROUNDS = 16
+"""Iterations at most of a loop whose bound is set to a constant that it is compared with."""
+
 MAX_NATURAL = 1 << 10
 """The greatest block that a scalar is made to reach over by itself."""
 
@@ -287,7 +290,7 @@ def _values(
     if width == 1:
         yield from (0, 1)
         return
-    largest = 6 * max(unit, 16) if unit else MAX_NATURAL
+    largest = max((ROUNDS + 1) * unit, MAX_ROUNDS) if unit else MAX_NATURAL
     constants = sorted((c for c in constants if abs(c) > 1), key=abs, reverse=True)
     near = [c for c in constants if abs(c) <= largest]
     block = near[0] if near else 0

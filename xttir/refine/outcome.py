@@ -11,6 +11,7 @@ import contextlib
 import io
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -99,10 +100,9 @@ def run_case(
     if trips:
         policy = replace(policy, max_steps=min(policy.max_steps, trips))
     out = io.StringIO()
-    # Others may print meanwhile: their output is let through unless the kernel prints.
-    prints = any(isinstance(op, tt.PrintOp) for op in module.walk())
     try:
-        with contextlib.redirect_stdout(out) if prints else contextlib.nullcontext():
+        # Others may print meanwhile: their output is let through unless the kernel prints.
+        with contextlib.redirect_stdout(out) if _prints(module) else contextlib.nullcontext():
             result = run_launch(launch, policy)
         outcome.faults = [f for f in result.faults if f.kind is not Kind.INT_OVERFLOW]
         outcome.completed = result.completed
@@ -117,6 +117,17 @@ def run_case(
             mask = found.get(id(storage))
             into.append(np.zeros(storage.bytes.size, bool) if mask is None else mask)
     return outcome
+
+
+_known: WeakKeyDictionary[ModuleOp, bool] = WeakKeyDictionary()
+
+
+def _prints(module: ModuleOp) -> bool:
+    """Whether something in `module` prints."""
+    found = _known.get(module)
+    if found is None:
+        found = _known[module] = any(isinstance(op, tt.PrintOp) for op in module.walk())
+    return found
 
 
 def _program(line: str) -> str:

@@ -155,6 +155,7 @@ def verify(words: Sequence[str]) -> int:
 
             start = verify_module if file == "-m" else verify_script
             name, args = (rest[0], rest[1:]) if file == "-m" else (file, rest)
+            _note_misplaced(args, table)
             report = start(name, args, settings, bar=bar)
         output.write(report)
     return report.exit_code
@@ -269,6 +270,8 @@ def validate(words: Sequence[str]) -> int:
         per_kernel=values["per_kernel"],
     )
     bar = not (values["no_progress"] or values["quiet"])
+    if not files:
+        _note_misplaced(rest[1:], table)
     with Output(values["format"], values["output"], values["quiet"], values["color"]) as output:
         report = tool.run(rest, files, settings, bar=bar)
         output.write(report)
@@ -316,6 +319,13 @@ def reduce(words: Sequence[str]) -> int:
         quiet=values["quiet"],
     )
     return reduce_script(files, settings) if script else reduce_file(files[0], settings)
+
+
+def _note_misplaced(words: Sequence[str], table: tuple[Option, ...]) -> None:
+    """Say that options behind a script's name are not read here."""
+    note = options.misplaced(words, table)
+    if note:
+        print(f"xttir: note: {note}", file=sys.stderr)
 
 
 def _module_words(

@@ -471,6 +471,16 @@ def joined(
     return {**first, **second, **both}
 
 
+def misplaced(words: Sequence[str], options: Sequence[Option]) -> str:
+    """What to say of words of a script that are spelled as options of xttir; "" if there are none.
+    They are the script's, which may be what was meant."""
+    flags = {f"--{o.name}" for o in options}
+    found = [word for word in (w.partition("=")[0] for w in words) if word in flags]
+    if not found:
+        return ""
+    return f"{', '.join(found)} after the script is the script's own; options of xttir come first"
+
+
 def near(word: str, known: Iterable[str]) -> str:
     """ "; did you mean ...?" when `word` looks like one of `known`, else ""."""
     import difflib
