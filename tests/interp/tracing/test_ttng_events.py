@@ -122,6 +122,21 @@ def test_rows_are_gathered_into_the_block_that_holds_them():
     assert not touching[0] & touching[1]
 
 
+def test_what_is_unsupported_has_a_place():
+    whole = "!ttg.memdesc<64x64xf16, #nv, #smem, mutable>"
+    half = "!ttg.memdesc<64x32xf16, #nv, #smem, mutable, 64x64>"
+    flat = "!ttg.memdesc<2048xf16, #bar, #smem, mutable>"
+    body = f"""
+  %s = ttg.local_alloc {{allocation.offset = 0 : i32}} : () -> {whole}
+  %t = ttg.memdesc_subslice %s[0, 32] : {whole} -> {half}
+  %u = ttg.memdesc_reinterpret %t : {half} -> {flat}
+"""
+    with pytest.raises(Unsupported, match="memdesc_reinterpret") as told:
+        traces(body)
+    assert told.value.location is not None
+    assert told.value.location.line
+
+
 def test_a_warpgroup_reads_its_rows():
     body = """
   %a = ttg.local_alloc {allocation.offset = 0 : i32} : () -> !ttg.memdesc<128x64xf16, #nv, #smem, mutable>

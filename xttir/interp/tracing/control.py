@@ -77,7 +77,11 @@ def run_op(a: Agent, op: Operation) -> None:
         not_in_flight(a, op, args)
     handler = handlers.HANDLERS.get(type(op))
     if handler is not None:
-        result = handler(a, op, *args)
+        try:
+            result = handler(a, op, *args)
+        except Unsupported as error:
+            error.location = error.location or location_of(op)
+            raise
         _set(a, op, result)
         return
     structured = _STRUCTURED.get(type(op))
