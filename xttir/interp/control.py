@@ -145,8 +145,11 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
         alike = all((a == a[0]).all() for a in (low, step))
         low, high, step = (np.broadcast_to(a, (batch,)) for a in (low, high, step))
 
-        def going(at: np.ndarray, iteration: int) -> np.ndarray:
-            return low[at] + iteration * step[at] < high[at]
+        trips = -(-(high - low) // step)
+
+        def going(at: np.ndarray, iteration: int) -> bool | np.ndarray:
+            left = choose(trips, at)
+            return True if left.min() > iteration else left > iteration
 
         def advance(inner: Frame, at: np.ndarray, iteration: int, values: list[Any]) -> Advanced:
             if alike:
@@ -158,7 +161,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
             values = run_single_exit(m, region, inner)
             return going(at, iteration + 1), values
 
-        m.count_trips(op, max(0, int((-(-(high - low) // step)).max())))
+        m.count_trips(op, max(0, int(trips.max())))
         flag = going(np.arange(batch), 0)
         return _divergent_loop(m, region.captured, frame, flag, values, 0, advance)
 
@@ -191,11 +194,11 @@ def _divergent_loop(
     before = m.pids
     try:
         while True:
-            going = np.broadcast_to(flag, at.shape)
-            if not going.any():
+            going = flag if flag is True else np.broadcast_to(flag, at.shape)
+            if going is not True and not going.any():
                 done.append((at, values))
                 break
-            if not going.all():
+            if going is not True and not going.all():
                 leave, stay = same(np.flatnonzero(~going)), same(np.flatnonzero(going))
                 done.append((at[leave], [take(v, leave) for v in values]))
                 at = choose(at, stay)

@@ -104,10 +104,6 @@ class State:
         before."""
         return self.closed_by is not None and covers(snapshot, self.closed_by)
 
-    def passed(self, parity: int) -> bool:
-        """Whether a wait for `parity` returns."""
-        return (self.phase ^ parity) & 1 == 1
-
 
 class MBarrier:
     """One mbarrier of every program of the batch.
@@ -166,7 +162,9 @@ class MBarrier:
 
     def passed(self, parity: int, at: Positions) -> bool:
         """Whether a wait for `parity` returns, for all programs."""
-        return all(state.passed(parity) for _, state in self.seen(self.components.who(at)))
+        who, early = self.components.who(at), parity & 1
+        # It does not where a phase of that parity is running.
+        return not any(mine & who and state.phase & 1 == early for mine, state in self.states)
 
     def stamp(self) -> Stamp:
         """The stamp of what completes with the running phase."""

@@ -260,6 +260,8 @@ class MemDesc:
 
     def touched(self) -> list[tuple[Cell, Path, np.ndarray | None]]:
         """(cell, path in it, slots) of what the view covers."""
+        if self.buffer.split and isinstance(self.cell, int):
+            return [(self.buffer.cells[self.cell], self.path, self.slots)]
         if self.cell is None and not self.path:
             return [(cell, (), self.slots) for cell in self.buffer.cells]
         return [place[:3] for place in self.located()]

@@ -71,6 +71,7 @@ class Components:
         self.rows: dict[Hashable, int] = {}
         self.capacity = 32
         """Rows of a clock that is made now."""
+        self._asked: tuple[Positions, int] = (None, self.everyone)
 
     def row(self, component: Hashable) -> int:
         """The row of a component, a new one if need be."""
@@ -83,7 +84,13 @@ class Components:
 
     def who(self, at: Positions) -> int:
         """The programs at positions `at`, as bits."""
-        return self.everyone if at is None else who_of(at)
+        if at is None:
+            return self.everyone
+        asked, who = self._asked
+        if asked is not at:
+            who = who_of(at)
+            self._asked = (at, who)
+        return who
 
 
 class Known:
@@ -128,18 +135,32 @@ class Known:
 
     def least(self, component: Hashable, who: int) -> int:
         """The epoch of `component` that is known for each of the programs `who`."""
-        return min(self._epoch(known, component) for _, known in self.within(who))
+        row = self.components.rows.get(component, NEVER)
+        least: int | None = None
+        for mine, known in self.parts:
+            if mine & who:
+                epoch = known.item(row) if -1 < row < known.size else NEVER
+                if least is None or epoch < least:
+                    least = epoch
+        return NEVER if least is None else least
 
     def most(self, component: Hashable, who: int) -> int:
         """The last epoch of `component` that is known for any of the programs `who`."""
-        return max(self._epoch(known, component) for _, known in self.within(who))
+        row = self.components.rows.get(component, NEVER)
+        most = NEVER
+        for mine, known in self.parts:
+            if mine & who and -1 < row < known.size:
+                most = max(most, known.item(row))
+        return most
 
     def lacks(self, component: Hashable, epoch: int, who: int) -> int:
         """Those of the programs `who` for which `epoch` of `component` is not known."""
+        row = self.components.rows.get(component, NEVER)
         missing = 0
         for mine, known in self.parts:
-            if mine & who and self._epoch(known, component) < epoch:
-                missing |= mine & who
+            common = mine & who
+            if common and (known.item(row) if -1 < row < known.size else NEVER) < epoch:
+                missing |= common
         return missing
 
     def see(self, component: Hashable, epoch: Epoch, at: Positions) -> None:
@@ -150,6 +171,10 @@ class Known:
     def see_for(self, component: Hashable, epoch: int, who: int) -> None:
         """`component` is known up to `epoch` for the programs `who` (bits)."""
         row = self.components.row(component)
+        for n, (mine, known) in enumerate(self.parts):
+            if mine == who:
+                self._replace(n, self._with(known, row, epoch))
+                return
         self._change(who, lambda known: self._with(known, row, epoch))
 
     def put(self, component: Hashable, epoch: int) -> None:
@@ -159,12 +184,16 @@ class Known:
 
     def advance(self, component: Hashable, at: Positions) -> None:
         """One more epoch of `component` is known, for the programs at `at`."""
-        row = self.components.row(component)
+        row, who = self.components.row(component), self.components.who(at)
+        for n, (mine, known) in enumerate(self.parts):
+            if mine == who:
+                self._replace(n, self._with(known, row, known.item(row) + 1))
+                return
 
         def more(known: np.ndarray) -> np.ndarray:
             return self._with(known, row, known.item(row) + 1)
 
-        self._change(self.components.who(at), more)
+        self._change(who, more)
 
     def learn(self, other: Known, at: Positions) -> None:
         """Everything that `other` knows is known, for programs `at`."""
@@ -174,6 +203,10 @@ class Known:
 
     def join(self, other: np.ndarray, who: int) -> None:
         """Everything in `other` is known, for the programs `who`."""
+        for n, (mine, known) in enumerate(self.parts):
+            if mine == who:
+                self._replace(n, joined(known, other))
+                return
         self._change(who, lambda known: joined(known, other))
 
     def holds(self, other: Known, at: Positions) -> bool:
@@ -189,6 +222,12 @@ class Known:
         """Nothing is known for programs `at`."""
         nothing = np.full(self.components.capacity, NEVER)
         self._change(self.components.who(at), lambda _: nothing)
+
+    def _replace(self, n: int, known: np.ndarray) -> None:
+        """Another array for the programs of part `n`."""
+        parts = self.parts.copy()
+        parts[n] = (parts[n][0], known)
+        self.parts = parts
 
     def _change(self, who: int, change: Callable[[np.ndarray], np.ndarray]) -> None:
         parts = self.parts
@@ -269,8 +308,12 @@ class AgentClock:
 
     def now(self, at: Positions = None) -> Stamp:
         """The stamp of what the agent does now for the programs at `at`."""
-        epochs = self.known.epochs(self.component, at)
-        return Stamp(self.component, epochs[0][1] if len(epochs) == 1 else tuple(epochs))
+        row, parts = self.components.rows[self.component], self.known.parts
+        if len(parts) == 1:
+            return Stamp(self.component, parts[0][1].item(row))
+        who = self.components.who(at)
+        found = [(mine & who, known.item(row)) for mine, known in parts if mine & who]
+        return Stamp(self.component, found[0][1] if len(found) == 1 else tuple(found))
 
     def unordered(self, stamp: Stamp, who: int) -> int:
         """Those of the programs `who` (bits) for which an access is not ordered before what the

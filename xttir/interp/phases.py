@@ -45,20 +45,24 @@ def report_live(m: Machine, op: Operation, barrier: MBarrier) -> None:
     _report(m, op, Kind.LIFETIME, message, barrier)
 
 
+_NOT_AFTER_INIT = "is used by an agent that nothing orders after its init"
+
+
 def usable(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> bool:
     """Whether the barrier is initialised; reports it otherwise, and an initialisation that is not
     ordered before this use."""
-    states = barrier.seen(barrier.components.who(at))
-    if not all(state.live for _, state in states):
-        _report(m, op, Kind.LIFETIME, f"{barrier.name} is used but not initialised", barrier)
-        return False
-    if not m.policy.on("race"):
-        return True
-    for _, state in states:
-        if state.made is not None and not m.clock.comes_after(state.made, at):
-            message = f"{barrier.name} is used by an agent that nothing orders after its init"
-            _report(m, op, Kind.RACE, message, barrier)
-            break
+    who, clock = barrier.components.who(at), m.clock
+    for mine, state in barrier.states:
+        if mine & who:
+            if not state.live:
+                _report(
+                    m, op, Kind.LIFETIME, f"{barrier.name} is used but not initialised", barrier
+                )
+                return False
+            if id(state.made) not in clock.sure:
+                made = state.made
+                if made is not None and m.policy.on("race") and not clock.comes_after(made, at):
+                    _report(m, op, Kind.RACE, f"{barrier.name} {_NOT_AFTER_INIT}", barrier)
     return True
 
 

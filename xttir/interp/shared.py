@@ -222,7 +222,9 @@ def _overlap(mine: Access, other: Access, common: int) -> bool:
 def _remember(buffer: Buffer, cell: Cell, mine: Access) -> None:
     """Keep `mine` for later accesses, and forget those that it stands for: it is ordered after
     them (or that was reported), so what is ordered after it is ordered after them."""
-    if mine.footprint is None and mine.kind == "write" and mine.who == buffer.everyone:
+    if not cell.accesses or (
+        mine.footprint is None and mine.kind == "write" and mine.who == buffer.everyone
+    ):
         cell.accesses = [mine]
         return
     kept: list[Access] = []
