@@ -203,3 +203,7 @@ def test_wrong_words(script) -> None:
     done = script("-m", "xttir.triton_hook", "script.py", XTTIR_HOOK="nonsense")
     assert done.returncode == 2
     assert "'nonsense' is none of" in done.stderr
+    done = script("-m", "xttir.triton_hook", "validat", "script.py")
+    assert done.returncode == 2
+    assert "cannot read 'validat'" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -373,6 +373,10 @@ def main(words: Sequence[str]) -> int:
     except ValueError as error:
         print(f"xttir: error: XTTIR_HOOK: {error}", file=sys.stderr)
         return 2
+    if words[0] != "-m" and not os.path.exists(words[0]):
+        what = f"no such file, and no mode either ({', '.join(MODES)})"
+        print(f"xttir: error: cannot read '{words[0]}': {what}", file=sys.stderr)
+        return 2
     arm()
     if words[0] == "-m":
         sys.argv = words[1:]

@@ -266,3 +266,13 @@ def test_calls_without_end_are_unsupported(tmp_path: Path) -> None:
     )
     for words in (["run", str(path)], ["validate", str(path), str(path)]):
         assert main(words) == 3
+
+
+@needs_triton
+def test_a_pass_that_fails_says_so_in_the_file_of_the_user(tmp_path: Path) -> None:
+    source, _, _ = write(tmp_path, "reordered_store")
+    report = validate_passes(source, Settings(passes="convert-triton-to-tritongpu"))
+    (fault,) = report.faults
+    assert "requires 'target'" in fault.message
+    assert fault.notes[0].startswith(f"{source}:")
+    assert report.exit_code == 1

@@ -6,6 +6,7 @@ has made, or every kernel that a script launches. Nothing is raised: all outcome
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -264,6 +265,10 @@ def short_pipeline(stage: Stage) -> str:
     return text
 
 
+_OWN_FILE = re.compile(r"/\S*/xttir-(?:module|pass)-[^/]*/module\.mlir")
+"""The file that a module is handed to Triton in."""
+
+
 def assumptions(report: ValidateReport) -> None:
     """What every verdict of `validate` rests on."""
     report.assume(
@@ -354,6 +359,9 @@ def pass_failed(error: PassFailed, places: tuple[Location, ...]) -> Fault:
     """The finding that a pass which crashes or fails is."""
     kind = Kind.DEADLOCK if error.how == "timed out" else Kind.MISUSE
     lines = [x for x in error.log.splitlines() if x.strip()]
+    # Before the error stands what Python has to say.
+    first = next((n for n, x in enumerate(lines) if "error:" in x), 0)
+    lines = [_OWN_FILE.sub(places[0].file if places else "module", x) for x in lines[first:]]
     stage = error.stages[-1] if error.stages else None
     return Fault(
         kind,
