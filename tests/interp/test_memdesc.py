@@ -6,12 +6,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from xttir.interp import positions, scalars
 from xttir.interp.memdesc import Buffer, MemDesc
+from xttir.interp.views import Layout
 
 BATCH = 4
 SUBSETS = [positions.same(np.array(at)) for at in ([0], [1, 3], [0, 2], [1, 2, 3], [3], [2, 3])]
@@ -49,6 +51,43 @@ def test_programs_see_what_they_stored(data: st.DataObject) -> None:
                 assert (np.broadcast_to(value, (rows.size, 3)) == table[rows, stage]).all()
     for stage in (0, 1):
         assert (whole.stage(stage).read()[0] == table[:, stage]).all()
+
+
+ROWS, COLUMNS = np.mgrid[:4, :4]
+EVEN = ROWS * 32 + COLUMNS * 4
+SWIZZLED = ROWS * 32 + (COLUMNS ^ ROWS) * 4
+
+
+@pytest.mark.parametrize("offsets", [EVEN, SWIZZLED, EVEN.T])
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_bytes_and_their_marks(offsets: np.ndarray, data: st.DataObject) -> None:
+    """Elements in bytes, twice, evenly spaced or not: what is written is read, whoever reads it,
+    and what is not is known not to be."""
+    buffer = Buffer(ModuleOp([]), np.dtype(np.uint8), (512,), False, BATCH, None)
+    layout = Layout(offsets[None], np.dtype(np.float32), (256,))
+    desc = MemDesc(buffer, (4, 4), None, (layout,))
+    second = MemDesc(buffer, (4, 4), None, (layout.at(layout.offsets + 256),))
+    table, written = np.zeros((BATCH, 4, 4), np.float32), np.zeros((BATCH, 4, 4), bool)
+    for turn in range(1, data.draw(st.integers(2, 10))):
+        at: Any = data.draw(st.sampled_from([None, *SUBSETS]))
+        rows = np.arange(BATCH) if at is None else at
+        row = data.draw(st.integers(0, 3))
+        value = np.arange(rows.size * 4, dtype=np.float32).reshape(-1, 1, 4) + 100 * turn
+        where = None
+        if data.draw(st.booleans()):
+            where = np.array([[[True, False, True, True]]])
+        view_of(desc, at).subslice((row, 0), (1, 4)).write(value, where)
+        columns = np.arange(4) if where is None else np.flatnonzero(where[0, 0])
+        table[np.ix_(rows, np.array([row]), columns)] = value[:, :, columns]
+        written[np.ix_(rows, np.array([row]), columns)] = True
+        at = data.draw(st.sampled_from([None, *SUBSETS]))
+        rows = np.arange(BATCH) if at is None else at
+        for copy in (desc, second):
+            held, unwritten, _ = view_of(copy, at).read()
+            known = written[rows]
+            assert (~known == (np.zeros(1, bool) if unwritten is None else unwritten)).all()
+            assert (held[known] == table[rows][known]).all()
 
 
 def test_a_selection_is_made_once() -> None:

@@ -292,8 +292,8 @@ class MemDesc:
     def replicas_differ(self) -> bool:
         """Whether the view shows one value of an element that blocks of a cluster hold each for
         itself, and they hold different ones."""
-        layout = self.path[0] if self.path else None
-        if not isinstance(layout, Layout) or not layout.replicas:
+        layout = _layout_of(self.path)
+        if layout is None or not layout.replicas:
             return False
         data = self.buffer.cells[0].own(self.buffer.slots, self.buffer.dtype)
         return layout.differ(data if self.slots is None else data[self.slots])
@@ -317,11 +317,13 @@ class MemDesc:
         def seen(array: np.ndarray) -> np.ndarray:
             shared = cell.owned
             if slots is not None and array.shape[0] > 1:
+                if _evenly(path, array):
+                    return along(path, array)[slots]
                 array, shared = array[slots], False
             array = along(path, array) if path else array
             return array.copy() if shared else array
 
-        if slots is not None and value.shape[0] > 1:
+        if slots is not None and value.shape[0] > 1 and not _evenly(path, value):
             value = along(path, cell.taken(slots, value))
         else:
             value = seen(value)
@@ -432,7 +434,10 @@ class MemDesc:
         where: np.ndarray | None,
     ) -> None:
         """data[slots] seen through `path` = value."""
-        view = along(path, data) if is_static(path) else None
+        layout = _layout_of(path)
+        if where is None and layout and _put_evenly(layout, data, slots, value):
+            return
+        view = None if _layout_of(path) or not is_static(path) else along(path, data)
         if view is not None and slots is None and np.may_share_memory(view, data):
             if where is None:
                 view[...] = value
@@ -443,7 +448,7 @@ class MemDesc:
         at = offsets_of(path, shape)
         full = (rows.size, *at.shape[1:])
         at = np.broadcast_to(at, full)
-        copies = path[0].copies if path and isinstance(path[0], Layout) else ()
+        copies = layout.copies if layout else ()
         rows = np.broadcast_to(rows.reshape((-1,) + (1,) * (at.ndim - 1)), full)
         value = np.broadcast_to(value, full)
         if where is not None:
@@ -459,6 +464,37 @@ class MemDesc:
                     flat[rows, at + (start + k)] = value
             else:
                 flat[rows, at + start] = value
+
+
+def _layout_of(path: Path) -> Layout | None:
+    """Where the elements of a view of bytes are; None for other views."""
+    return path[0] if path and isinstance(path[0], Layout) else None
+
+
+def _evenly(path: Path, array: np.ndarray) -> bool:
+    """Whether `array` is one of bytes in which the view's elements are evenly spaced."""
+    layout = _layout_of(path)
+    return layout is not None and layout.window(array) is not None
+
+
+def _put_evenly(
+    layout: Layout, data: np.ndarray, slots: np.ndarray | None, value: np.ndarray
+) -> bool:
+    """data[slots] seen through `layout` = value, for data (bytes, or marks of bytes) whose elements
+    are evenly spaced; False if they are not."""
+    for start in (0, *layout.copies):
+        window = layout.window(data, start)
+        if window is None:
+            return False
+        stored = value
+        if data.dtype != np.uint8:
+            # Each mark for all bytes of its element.
+            stored = value * np.frombuffer(b"\1" * window.itemsize, window.dtype)[0]
+        if slots is None:
+            window[...] = stored
+        else:
+            window[slots] = stored
+    return True
 
 
 class Choice:

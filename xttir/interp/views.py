@@ -131,7 +131,7 @@ class Layout:
     `replicas` among them are in other blocks of a cluster.
     """
 
-    __slots__ = ("_next", "copies", "dtype", "offsets", "replicas")
+    __slots__ = ("_next", "_strides", "copies", "dtype", "offsets", "replicas")
 
     def __init__(
         self,
@@ -144,6 +144,7 @@ class Layout:
         self.dtype = dtype
         self.copies = copies
         self.replicas = replicas
+        self._strides: tuple[int, ...] | bool | None = False
         self._next: dict[ViewStep, Layout] = {}
 
     @property
@@ -175,8 +176,24 @@ class Layout:
                     return True
         return False
 
+    def window(self, array: np.ndarray, start: int = 0) -> np.ndarray | None:
+        """The elements, `start` bytes further on, as a view (b, *s) of bytes, or of marks of bytes
+        (all those of an element as one word); None if they are not evenly spaced."""
+        if self._strides is False:
+            self._strides = _even(self.offsets[0]) if self.static else None
+        if not isinstance(self._strides, tuple) or not array.flags.c_contiguous:
+            return None
+        dtype = self.dtype
+        if array.dtype != np.uint8:
+            dtype = np.dtype(f"u{dtype.itemsize}")
+        full, strides = (array.shape[0], *self.offsets.shape[1:]), (array.strides[0],)
+        begin = start + int(self.offsets.flat[0])
+        return np.ndarray(full, dtype, array, begin, (*strides, *self._strides))
+
     def apply(self, array: np.ndarray) -> np.ndarray:
         size = self.dtype.itemsize
+        if array.shape[1] > 1 and (window := self.window(array)) is not None:
+            return window if array.dtype == np.uint8 else np.not_equal(window, 0)
         if array.dtype == np.uint8:
             return _picked(np.ascontiguousarray(array).view(self.dtype), self.offsets // size)
         # Marks of bytes: an element has the mark that any of its bytes has.
@@ -184,6 +201,18 @@ class Layout:
         for k in range(1, size):
             marks = np.logical_or(marks, _picked(array, self.offsets + k))
         return marks
+
+
+def _even(offsets: np.ndarray) -> tuple[int, ...] | None:
+    """The strides of `offsets` (int64[*s]) if they are a sum of one for each axis."""
+    first = offsets.flat[0]
+    strides = tuple(
+        int(np.take(offsets, 1, axis).flat[0] - first) if extent > 1 else 0
+        for axis, extent in enumerate(offsets.shape)
+    )
+    axes = np.ogrid[tuple(slice(extent) for extent in offsets.shape)]
+    expected = sum((axis * stride for axis, stride in zip(axes, strides, strict=True)), first)
+    return strides if np.array_equal(offsets, np.broadcast_to(expected, offsets.shape)) else None
 
 
 def _picked(flat: np.ndarray, index: np.ndarray) -> np.ndarray:
