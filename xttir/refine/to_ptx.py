@@ -19,7 +19,9 @@ from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
 from xttir.dialects.layouts.placement import capability_at
 from xttir.dialects.locations import location_of
+from xttir.dialects.ttng import TensorDescIm2ColType
 from xttir.frontends.launch_description import (
+    Im2col,
     LaunchDescription,
     Param,
     PointerParam,
@@ -154,7 +156,10 @@ def launch_of(
         elif isinstance(ty, IntegerType | AnyFloat):
             value = launch.arguments.get(index, 0)
             params.append(ScalarParam(element_dtype(ty), value))
-        elif isinstance(ty, tt.TensorDescType) and (encoded := next(maps, None)) is not None:
+        elif (
+            isinstance(ty, tt.TensorDescType | TensorDescIm2ColType)
+            and (encoded := next(maps, None)) is not None
+        ):
             name = f"arg{index}"
             tensors[name] = TensorSpec.of(name, "u8", ROOM, role="inout")
             params.append(_tensor_map(op, name, index, launch, encoded))
@@ -183,21 +188,30 @@ def _tensor_map(
     op: tt.FuncOp, name: str, index: int, launch: Launch, encoded: dict[str, Any]
 ) -> TensorMapParam:
     """The tensor map of parameter `index`, whose extents and strides are the next parameters."""
-    if encoded.get("is_im2col") or encoded.get("fp4_padded"):
-        raise Unsupported("a tensor map of im2col or of padded floats", location_of(op))
+    if encoded.get("fp4_padded"):
+        raise Unsupported("a tensor map of padded floats", location_of(op))
     box, size = encoded["block_size"], encoded["elem_size"]
-    places = range(index + 1, index + 1 + 2 * len(box))
-    numbers = [launch.arguments.get(n) for n in places]
+    im2col = None
+    rank = len(box)
+    if encoded.get("is_im2col"):
+        kinds = [str(argument.type) for argument in list(op.args)[index + 1 :]]
+        rank = next((n for n, kind in enumerate(kinds) if kind != "i32"), len(kinds))
+        # Where the pixels lie decides nothing about shared memory.
+        corner = (0,) * (rank - 2)
+        im2col = Im2col(corner, corner, channels=box[1], pixels=box[0])
+        box = ()
+    numbers = [launch.arguments.get(n) for n in range(index + 1, index + 1 + 2 * rank)]
     if not all(isinstance(n, int) for n in numbers):
         raise Unsupported("a tensor map of unknown extents", location_of(op))
     known = [int(n) for n in numbers if n is not None]
-    dims, strides = known[: len(box)], known[len(box) :]
+    dims, strides = known[:rank], known[rank:]
     return TensorMapParam(
         tensor=name,
         box=tuple(reversed(box)),
         swizzle=SWIZZLES[encoded["swizzle"]],
         dims=tuple(reversed(dims)),
         strides_bytes=tuple(s * size for s in reversed(strides[:-1])),
-        elem_strides=(1,) * len(box),
+        elem_strides=(1,) * rank,
         dtype=DTYPES[f"b{8 * size}"],
+        im2col=im2col,
     )
