@@ -9,6 +9,7 @@ pytest.importorskip("triton")
 
 from tests.analyses.sizes.capture import Case, decide
 from tests.analyses.sizes.kernels_access import ACCESS
+from tests.analyses.sizes.kernels_models import MODELS
 from tests.analyses.sizes.kernels_named import NAMED
 from tests.analyses.sizes.kernels_pairs import PAIRS, padded_kernel, rand
 from tests.analyses.sizes.kernels_programs import PROGRAMS
@@ -45,7 +46,7 @@ HARD = (
 )
 """Products that z3 settles in some runs, or in none: unknown will do, a wrong verdict will not."""
 
-TWINS = [c for table in (PAIRS, ACCESS, PROGRAMS) for c in table.cases.values()]
+TWINS = [c for table in (PAIRS, ACCESS, PROGRAMS, MODELS) for c in table.cases.values()]
 
 
 @pytest.mark.parametrize("case", TWINS, ids=lambda c: c.name)

@@ -126,3 +126,12 @@ def test_renaming_gives_the_other_program_s_value(made, one, two) -> None:
     renamed = {marked[s]: two[s] for s in SYMBOLS}
     assert isinstance(other, Term)
     assert number_of(other, {**one, **renamed}) == value(two)
+
+
+def test_what_is_divided_comes_together_again() -> None:
+    a, n = term_of(SYMBOLS[0]), term_of(SYMBOLS[2])
+    q, r = floor_div(a, n), modulo(a, n)
+    assert q * n + r is a
+    assert r * n + q * n * n - a * n is as_term(0)
+    assert floor_div(a, as_term(8)) * 16 + modulo(a, as_term(8)) * 2 + 1 is a * 2 + 1
+    assert q * n * 2 + r is not a * 2

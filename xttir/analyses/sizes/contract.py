@@ -18,6 +18,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, IntegerType
 
 from xttir.analyses.sizes import relations
+from xttir.analyses.sizes.covered import Limit, limits_of_ids
 from xttir.analyses.sizes.evaluate import Descriptor
 from xttir.analyses.sizes.explain import Numbers, blocks_of_ids, counted_axes, lengths, tiles_of
 from xttir.analyses.sizes.matching import (
@@ -43,6 +44,7 @@ from xttir.analyses.sizes.terms import (
     as_term,
     at_most,
     equal,
+    floor_div,
     less,
     modulo,
     term_of,
@@ -403,11 +405,21 @@ class _FromLaunch:
         terms: list[Term] = []
         asked, counted = axes_used(self.function), counted_axes(self.function)
         blocks = blocks_of_ids(self.function)
+        parameters = zip(c.names, self.function.body.blocks[0].args, strict=True)
+        covered = limits_of_ids(
+            self.function,
+            {p: (c.scalars[n], self.numbers[n][0]) for n, p in parameters if n in self.numbers},
+        )
         for axis, value in enumerate(self.launch.grid):
             name = f"grid[{axis}]"
             limit = INT32_MAX if axis == 0 else 65535
             counts = blocks.get(axis, set()) & {v for _, v in self._constants()}
-            readings = self._readings(value, counts)
+            readings = self._covering(value, covered.get(axis, []))
+            readings += [
+                r
+                for r in self._readings(value, counts)
+                if all(r[1] is not term for _, term in readings)
+            ]
             fixed = self._made_of(value, counts, bool(readings))
             # An id that counts no blocks rather goes over sizes that are fixed.
             if value == 1 or not readings or (fixed and not counts and "cdiv" in readings[0][0]):
@@ -456,6 +468,17 @@ class _FromLaunch:
         several = {t.name for t in self.contract.tensors.values() if len(t.shape) > 1}
         ones = [n for n, v in dimensions if v == 1 and n.partition(".shape")[0] in several]
         return next(iter([*held, *([] if read else ones)]), "")
+
+    def _covering(self, value: int, limits: list[Limit]) -> list[tuple[str, Term]]:
+        """Numbers of blocks that the kernel's own limits have, where they are that of an axis."""
+        names = {v: k for k, v in reversed(list(self._constants()))}
+        found: dict[Term, str] = {}
+        for block, limit, number in limits:
+            if -(-number // block) == value > 1 and (block == 1 or block in names):
+                text = text_of(limit)
+                name = text if block == 1 else f"cdiv({text}, {names[block]})"
+                found.setdefault(floor_div(limit + (block - 1), as_term(block)), name)
+        return [(name, term) for term, name in found.items()]
 
     def _readings(self, value: int, blocks: set[int]) -> list[tuple[str, Term]]:
         """Terms of the arguments that have the value of a grid axis, the likeliest first."""

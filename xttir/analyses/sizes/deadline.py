@@ -20,6 +20,9 @@ _PATIENCE = 8.0
 """Seconds that may pass for one of CPU time."""
 
 _clock = time.monotonic
+_began = (0.0, 0.0)
+"""When `cpu_time` was entered, on both clocks."""
+
 _ends: list[float] = [math.inf]
 _calls = 0
 
@@ -46,8 +49,9 @@ def until(end: float) -> Iterator[None]:
 @contextmanager
 def cpu_time() -> Iterator[None]:
     """Limits inside are kept by CPU time: for tables that shall not depend on other processes."""
-    global _clock
+    global _clock, _began
     _clock = time.process_time
+    _began = time.monotonic(), time.process_time()
     try:
         yield
     finally:
@@ -60,9 +64,12 @@ def left() -> float:
 
 
 def solver_milliseconds(share: float = 1.0) -> int:
-    """`share` of the time left, for a solver that looks at the wall clock. Only the last may take
-    longer than that because of other processes."""
-    patience = _PATIENCE if share == 1 and _clock is time.process_time else 1.0
+    """`share` of the time left, for a solver that looks at the wall clock."""
+    patience = 1.0
+    if _clock is time.process_time:
+        # Other processes slow this one down as much as they have until now.
+        wall, cpu = time.monotonic() - _began[0], time.process_time() - _began[1]
+        patience = _PATIENCE if share == 1 else min(_PATIENCE, max(1.0, wall / (cpu + 0.01)))
     return max(1, int(min(left(), 1e6) * share * patience * 1000))
 
 

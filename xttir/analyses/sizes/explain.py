@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, combinations_with_replacement
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, IntegerAttr
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from xttir.analyses.sizes.matching import products_of, resemblance
 from xttir.analyses.sizes.terms import Term, as_term, floor_div
@@ -27,10 +27,11 @@ Reading = tuple[str, Term]
 MOST_EXPLANATIONS = 3
 """Of a kind, for one number."""
 
-_SAME = frozenset(
+SAME = frozenset(
     {"arith.extsi", "arith.extui", "arith.trunci", "arith.index_cast", "tt.splat", "tt.expand_dims",
      "tt.broadcast"}
 )  # fmt: skip
+"""Ops whose result has the numbers of the operand."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,17 @@ class Numbers:
         found.sort(key=lambda parts: (len({n.partition(".")[0] for n, _ in parts}), len(parts)))
         return " * ".join(n for n, _ in found[0]) if found else ""
 
+    def derived(self, value: int) -> Iterator[str]:
+        """How a number is made of one constant, or two: halves, doubles, products."""
+        for n, v in self.constants:
+            if v == 2 * value:
+                yield f"{n} // 2"
+            if 2 * v == value:
+                yield f"2 * {n}"
+        for (n, v), (m, w) in combinations_with_replacement(self.constants, 2):
+            if v * w == value and v > 1 and w > 1:
+                yield f"{n} * {m}"
+
     def of_size(self, value: int, own: Term | None) -> list[Reading]:
         """What the size of a tensor may be, other than a size of its own."""
         sizes = [e for e in self.sizes if e[1] != own]
@@ -167,7 +179,7 @@ def tiles_of(function: tt.FuncOp) -> set[int]:
     for op in function.walk():
         if op.name == "scf.for":
             out.update(_factors(op.regions[0].blocks[0].args[0]))
-            step = _constant(op.operands[2])
+            step = constant_of(op.operands[2])
             out |= {step} if step is not None else set()
     return {n for n in out if n > 1}
 
@@ -176,12 +188,20 @@ def _factors(value: SSAValue) -> Iterator[int]:
     """The constants that a value is multiplied with."""
     for use in value.uses:
         op = use.operation
-        if op.name in _SAME:
+        if op.name in SAME:
             yield from _factors(op.results[0])
-        elif op.name in _SCALES:
-            number = _constant(op.operands[1 - use.index])
-            if number is not None and use.index <= (op.name == "arith.muli"):
-                yield _SCALES[op.name](number)
+        else:
+            scale = scale_of(op, use.index)
+            if scale is not None:
+                yield scale
+
+
+def scale_of(op: Operation, index: int) -> int | None:
+    """The constant that an operation multiplies its operand with; None if it does not."""
+    if op.name not in _SCALES or index > (op.name == "arith.muli"):
+        return None
+    number = constant_of(op.operands[1 - index])
+    return None if number is None else _SCALES[op.name](number)
 
 
 _SCALES: dict[str, Callable[[int], int]] = {
@@ -190,7 +210,8 @@ _SCALES: dict[str, Callable[[int], int]] = {
 }
 
 
-def _constant(value: SSAValue) -> int | None:
+def constant_of(value: SSAValue) -> int | None:
+    """The integer that a value is, in each element."""
     found = getattr(value.owner, "properties", {}).get("value")
     if isinstance(found, IntegerAttr):
         return found.value.data

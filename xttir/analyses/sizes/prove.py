@@ -5,11 +5,12 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
+from xttir.analyses.sizes.asking import Finding, ask
 from xttir.analyses.sizes.confirm import Witness, confirm
 from xttir.analyses.sizes.contract import GENERAL, Contract, from_launch
 from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, now, until
 from xttir.analyses.sizes.evaluate import Access, Evaluator
-from xttir.analyses.sizes.questions import Finding, ask, not_modelled
+from xttir.analyses.sizes.questions import not_modelled
 from xttir.analyses.sizes.solver import Budget, new_context
 from xttir.diagnostics import Fault, Kind, Location, Unsupported, Verdict
 from xttir.dialects import tt
@@ -52,13 +53,17 @@ def contract_of(launch: Launch) -> Contract:
     return from_launch(launch, function_of(launch))
 
 
+FIRST_SHARE = 0.65
+"""The part of the time that the likeliest reading of a launch gets."""
+
+
 def prove(contract: Contract, seconds: float = 20.0) -> EverySize:
     """Decide about every size of the kernel of `contract`. Nothing is raised but Unsupported.
 
     Where its launch can be read in several ways, a proof under any of them will do: it says which.
     """
     end = now() + seconds
-    share = seconds / 2 if contract.others else seconds
+    share = FIRST_SHARE * seconds if contract.others else seconds
     result = _prove(contract, share)
     for n, other in enumerate(contract.others):
         left = end - now()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from xttir.analyses.sizes.explain import Numbers
 from xttir.analyses.sizes.matching import length_of
-from xttir.analyses.sizes.solver import ACCIDENT, SHAPED
+from xttir.analyses.sizes.solver import ACCIDENT, COINCIDENT, SHAPED
 from xttir.analyses.sizes.terms import Symbol, Term, as_term, at_most, equal, less, modulo
 
 if TYPE_CHECKING:
@@ -24,6 +24,15 @@ FEW = 4
 
 MOST_RATIO = 16
 """Ratio of two sizes that is taken to be more than an accident."""
+
+_SUM = re.compile(r" [+-] [^\d(]")
+"""In a text: of two sizes, rather than of one and a constant."""
+
+LEAST_PRODUCT = 8
+"""Smaller sizes are products of two others by accident."""
+
+MOST_DERIVED = 2
+"""Ways to make one number of others that are stated."""
 
 COUNTS = re.compile(r"n(?!um_warps|um_stages|um_ctas)", re.IGNORECASE)
 """Names of constants that may count blocks: NT, NUM_BLOCKS."""
@@ -49,6 +58,7 @@ def explain(
         else:
             _free(c, more, name, value, own, tiles)
     _computed(c, numbers)
+    _products(c, numbers, numbered)
 
 
 def _one(
@@ -69,15 +79,34 @@ def _one(
 def _free(c: Contract, numbers: Numbers, name: str, value: int, own: Term, tiles: set[int]) -> None:
     """A size that is a number of its own, unless something explains it."""
     found = numbers.of_size(value, own)
+    if value > FEW:
+        for text in list(numbers.derived(value))[:MOST_DERIVED]:
+            c.fact(f"{name} == {value} ({text})", equal(own, value), SHAPED)
     for text, term in found:
-        meant = value > FEW or _over_tile(text, numbers, tiles)
-        c.fact(f"{name} == {text}", equal(own, term), SHAPED if meant else ACCIDENT)
+        level = SHAPED if value > FEW or _over_tile(text, numbers, tiles) else ACCIDENT
+        if level == SHAPED and _SUM.search(text):
+            level = COINCIDENT
+        c.fact(f"{name} == {text}", equal(own, term), level)
     if value <= FEW:
         # A constant of the kernel, if nothing else: two halves, three channels.
         counted = any(own.parts.keys() & {(a,) for a in g.atoms()} for g in c.grid)
-        c.fact(f"{name} == {value}", equal(own, value), ACCIDENT if counted else SHAPED)
+        c.fact(f"{name} == {value}", equal(own, value), ACCIDENT if counted else COINCIDENT)
     elif found:
         c.guessed -= {a for a in own.atoms() if isinstance(a, Symbol)}
+
+
+def _products(c: Contract, numbers: Numbers, numbered: list[Numbered]) -> None:
+    """Sizes that are one number times another, neither of which anything else gives: groups and
+    what is in one, heads and their size."""
+    free = [(n, own, v) for n, v, own in numbered if own is not None and v > 1]
+    for name, term, value in numbers.sizes:
+        found = [
+            (n, t, m, u)
+            for (n, t, v), (m, u, w) in combinations(free, 2)
+            if v * w == value > LEAST_PRODUCT and t is not u and t * u is not term
+        ]
+        for n, t, m, u in found[:MOST_DERIVED]:
+            c.fact(f"{name} == {n} * {m}", equal(term, t * u), SHAPED)
 
 
 def _over_tile(text: str, numbers: Numbers, tiles: set[int]) -> bool:
@@ -130,5 +159,5 @@ def relate(c: Contract, numbers: Numbers, numbered: list[Numbered], tiles: set[i
     for (n, t, v), (m, u, w) in combinations(sizes[:24], 2):
         if FEW < v < w and w % v == 0 and w // v <= MOST_RATIO:
             ratio = w // v
-            level = SHAPED if t in free or u in free else ACCIDENT
+            level = COINCIDENT if t in free or u in free else ACCIDENT
             c.fact(f"{m} == {ratio} * {n}", equal(u, t * ratio), level)

@@ -76,9 +76,10 @@ LAST_SECONDS = 0.2
 """Time left that is not worth dividing."""
 
 
-GENERAL, SHAPED, ACCIDENT = 0, 1, 2
+GENERAL, SHAPED, COINCIDENT, ACCIDENT = 0, 1, 2, 3
 """Levels of facts: of every launch that the contract describes; what explains a number of one
-launch, and multiples of blocks; the order of sizes, and numbers that nothing explains."""
+launch, and multiples of blocks; the same where it is as often a coincidence (sums and ratios of
+sizes, small numbers); the order of sizes, and numbers that nothing explains."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -333,15 +334,19 @@ def glance(
 def prove(conditions: Sequence[Cond], facts: Sequence[Fact], seconds: float) -> Answer:
     """The answer for every size, if it is that nothing satisfies the conditions.
 
-    First with general facts alone: the others narrow the claim, and are a burden to the solver.
+    First with general facts alone, then with more and more: facts narrow the claim, and are a
+    burden to the solver.
     """
     end = now() + seconds
-    general = [f for f in facts if f.level == 0]
-    narrow = len(general) < len(facts)
-    answer = _decide(conditions, general, seconds * (0.5 if narrow else 1))
-    if not answer.impossible and narrow:
-        found = _decide(conditions, facts, end - now())
-        return found if found.impossible or found.model is not None else answer
+    tops = sorted({GENERAL, *(f.level for f in facts)})
+    answer = Answer(False)
+    for top in tops:
+        share = 1 if top == tops[-1] else 0.5
+        found = _decide(conditions, [f for f in facts if f.level <= top], share * (end - now()))
+        if found.impossible or found.model is not None or top == GENERAL:
+            answer = found
+        if found.impossible:
+            break
     return answer
 
 
@@ -446,6 +451,7 @@ class _Restarted:
     def _begin(self) -> None:
         self.solver = z3.SolverFor("QF_LIA", ctx=self.context)
         self.solver.set("random_seed", self.seed)
+        self.solver.set("core.minimize", True)
         self.solver.add(self.stated)
         self.seed += 1
 

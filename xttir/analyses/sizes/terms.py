@@ -146,7 +146,7 @@ class Term:
                 parts[monomial] = total
             else:
                 parts.pop(monomial, None)
-        return Term(parts)
+        return _joined(parts)
 
     def __neg__(self) -> Term:
         return Term({m: -c for m, c in self.parts.items()})
@@ -159,7 +159,7 @@ class Term:
                 parts[monomial] = total
             else:
                 parts.pop(monomial, None)
-        return Term(parts)
+        return _joined(parts)
 
     def __mul__(self, other: Term | int) -> Term:
         parts: dict[Monomial, int] = {}
@@ -191,6 +191,33 @@ class Term:
 
     def __repr__(self) -> str:
         return text_of(self)
+
+
+def _joined(parts: dict[Monomial, int]) -> Term:
+    """The sum of `parts`, in which b * (a // b) + a % b, also as a factor, is `a` again."""
+    for monomial in parts:
+        for atom in monomial:
+            if type(atom) is Remainder:
+                whole = _without_division(parts, monomial, atom)
+                if whole is not None:
+                    return whole
+    return Term(parts)
+
+
+def _without_division(
+    parts: dict[Monomial, int], monomial: Monomial, remainder: Remainder
+) -> Term | None:
+    quotient = _made.get((Quotient, remainder.a, remainder.b))
+    if quotient is None:
+        return None
+    factors = list(monomial)
+    factors.remove(remainder)
+    c = parts[monomial]
+    product = Term({tuple(factors): c}) * remainder.b * term_of(quotient)
+    if any(parts.get(m) != d for m, d in product.parts.items()):
+        return None
+    rest = {m: d for m, d in parts.items() if m != monomial and m not in product.parts}
+    return Term(rest) + Term({tuple(factors): c}) * remainder.a
 
 
 def as_term(value: Term | int) -> Term:
@@ -370,6 +397,13 @@ def both(*conditions: Cond) -> Cond:
     if len(parts) == 1:
         return next(iter(parts))
     return And(tuple(sorted(parts, key=order))) if parts else True
+
+
+def parts_of(c: Cond) -> tuple[Cond, ...]:
+    """The conditions that are all true where `c` is."""
+    if isinstance(c, And):
+        return c.parts
+    return () if c is True else (c,)
 
 
 def either(*conditions: Cond) -> Cond:
