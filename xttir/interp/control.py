@@ -7,7 +7,7 @@ graph, groups of programs wait for one another at the earliest block and merge t
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,9 +55,19 @@ def with_programs(m: Machine, programs: np.ndarray, run: Callable[[], Any]) -> A
         m.pids = before
 
 
-def merge_results(parts: list[Part], batch: int) -> list[Any]:
+def merge_results(parts: list[Part], batch: int, used: Sequence[bool] = ()) -> list[Any]:
+    """The values of all programs; None for those of which `used` says that nobody reads them."""
     count = len(parts[0][1])
-    return [merge([(where, values[k]) for where, values in parts], batch) for k in range(count)]
+    return [
+        merge([(where, values[k]) for where, values in parts], batch)
+        if not used or used[k]
+        else None
+        for k in range(count)
+    ]
+
+
+def _used(op: Operation) -> list[bool]:
+    return [result.first_use is not None for result in op.results]
 
 
 def build_if(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
@@ -107,6 +117,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
     body = region.entry
     variable, *carried = body.arguments
     dtype = numpy_dtype(op.body.block.args[0].type)
+    used = _used(op)
     unsigned = "unsignedCmp" in op.properties or "unsignedCmp" in op.attributes
 
     def bound(m: Machine, value: Any) -> np.ndarray:
@@ -163,7 +174,7 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
 
         m.count_trips(op, max(0, int(trips.max())))
         flag = going(np.arange(batch), 0)
-        return _divergent_loop(m, region.captured, frame, flag, values, 0, advance)
+        return _divergent_loop(m, region.captured, frame, flag, values, 0, advance, used)
 
     return run
 
@@ -180,9 +191,10 @@ def _divergent_loop(
     values: list[Any],
     iteration: int,
     advance: Callable[[Frame, np.ndarray, int, list[Any]], Advanced],
+    used: Sequence[bool],
 ) -> list[Any]:
     """Iterate the programs for which `flag` holds, until it holds for none; those that are done
-    leave the batch. Gives the values with which each left.
+    leave the batch. Gives the values with which each left, as far as they are `used`.
 
     `captured`: slots of outer values that the loop reads. `iteration` is the number of the first
     iteration; `advance(frame, positions, iteration, values)` does one for those still in.
@@ -209,7 +221,7 @@ def _divergent_loop(
             iteration += 1
     finally:
         m.pids = before
-    return merge_results(done, batch)
+    return merge_results(done, batch, used)
 
 
 def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int, ...]) -> Step:
@@ -218,6 +230,7 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
     arguments = head.entry.arguments
     captured = tuple(set(head.captured) | set(tail.captured))
     decides = recurrence.deciding(op)
+    used = _used(op)
 
     def test_values(m: Machine, frame: Frame, values: list[Any]) -> Advanced:
         for slot, value in zip(arguments, values, strict=True):
@@ -254,7 +267,7 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
             ) -> Advanced:
                 return test_values(m, inner, body(m, inner, passed, iteration, watch))
 
-            passed = _divergent_loop(m, captured, frame, flag, passed, iteration, advance)
+            passed = _divergent_loop(m, captured, frame, flag, passed, iteration, advance, used)
             break
         for slot, value in zip(outs, passed, strict=True):
             frame[slot] = value

@@ -43,12 +43,13 @@ class Descriptor:
 
     def take(self, programs: np.ndarray) -> Self:
         """The descriptor for some programs of the batch."""
-        return replace(
-            self,
-            base=take(self.base, programs),
-            shape=[take(a, programs) for a in self.shape],
-            strides=[take(a, programs) for a in self.strides],
-        )
+        base = take(self.base, programs)
+        shape = [take(a, programs) for a in self.shape]
+        strides = [take(a, programs) for a in self.strides]
+        pairs = zip((*shape, *strides), (*self.shape, *self.strides), strict=True)
+        if base.offset is self.base.offset and all(a is b for a, b in pairs):
+            return self
+        return replace(self, base=base, shape=shape, strides=strides)
 
     def merge(self, parts: Sequence[tuple[np.ndarray, Self]], batch: int) -> Self:
         """One descriptor for a whole batch."""

@@ -21,6 +21,7 @@ def number(value: int, dtype: np.dtype) -> np.ndarray:
     found = _known.get(key)
     if found is None:
         found = np.full(1, value, np.int64).astype(dtype)
+        found.flags.writeable = False
         if len(_known) < _MANY:
             _known[key] = found
     return found
@@ -35,5 +36,6 @@ def shared(value: Any) -> Any:
     if found is None:
         if len(_known) >= _MANY:
             return value
-        found = _known[key] = value
+        found = _known[key] = value.copy()
+        found.flags.writeable = False
     return found
