@@ -113,6 +113,22 @@ def test_operand_of_wgmma_is_overwritten(waits: bool) -> None:
     assert kinds(result) == ([] if waits else ["race"])
 
 
+@pytest.mark.parametrize("outstanding", [0, 1])
+def test_registers_of_wgmma_are_used_too_early(outstanding: int) -> None:
+    wait = DOT_WAIT.replace("pendings = 0", f"pendings = {outstanding}")
+    result, _, _ = wgmma([wait if line == DOT_WAIT else line for line in WGMMA])
+    assert kinds(result) == (["race"] if outstanding else [])
+
+
+def test_wgmma_may_add_to_registers_in_flight() -> None:
+    again = DOT.replace("%d =", "%d2 =").replace("%zero", "%d")
+    at = WGMMA.index(DOT_WAIT)
+    lines = [*WGMMA[:at], again, DOT_WAIT.replace("%d ", "%d2 "), *WGMMA[at + 1 :]]
+    result, got, wanted = wgmma(lines)
+    assert kinds(result) == []
+    assert np.allclose(got, 2 * wanted)
+
+
 def test_wgmma_without_a_fence() -> None:
     result, _, _ = wgmma([line for line in WGMMA if line != FENCE])
     assert set(kinds(result)) == {"proxy"}
@@ -204,6 +220,15 @@ def test_product_whose_predicate_does_not_hold() -> None:
     result, got, _, once = tcgen05([*START, MMA, off, COMMIT, WAIT, READ, OUT])
     assert kinds(result) == []
     assert (got == once).all()
+
+
+@pytest.mark.parametrize("issued", [True, False])
+def test_barrier_of_a_product_that_is_not_issued(issued: bool) -> None:
+    """The commits of a product are under its predicate."""
+    off = MMA.replace("%true {is_async}", "%on, %f[%true] {is_async}").rstrip() + f", {BAR}\n"
+    on = f"    %on = arith.constant {str(issued).lower()}\n"
+    result, _, _, _ = tcgen05([*START, on, MMA, off, WAIT, READ, OUT])
+    assert kinds(result) == ([] if issued else ["deadlock"])
 
 
 def test_accumulator_that_nobody_wrote() -> None:

@@ -26,6 +26,15 @@ def held(m: Machine, op: Operation, value: Any) -> Held:
     return as_condition(observe_branch(m, op, value))
 
 
+def both(a: Held, b: Held) -> Held:
+    """Where two predicates hold."""
+    if a is True or b is True:
+        return b if a is True else a
+    if a is False or b is False:
+        return False
+    return as_condition(np.logical_and(a, b))
+
+
 def where_held(
     m: Machine, predicate: Held, args: Sequence[Any], run: Callable[[Sequence[Any]], None]
 ) -> None:

@@ -32,7 +32,7 @@ from xttir.interp.order import TCGEN05, Groups, Stamp
 from xttir.interp.physical import in_tensor_memory
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.positions import numbers_of_bits
-from xttir.interp.predicates import Held, held, where_held
+from xttir.interp.predicates import Held, both, held, where_held
 from xttir.interp.taint import Origin, Tainted, taint_with
 from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory
 from xttir.interp.ttng_sync import operand_slots
@@ -252,7 +252,9 @@ def build_mma(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         waits = op.is_async is None and not op.barriers
         _issued(m, engine, not waits)
         for barrier, given in zip(slots["barriers"], slots["barrier_preds"], strict=True):
-            _commit(m, op, engine, frame[barrier], held(m, op, frame[given]), arrivals)
+            # Where the product is not issued, nothing of it is, its commits included.
+            where = both(predicate, held(m, op, frame[given]))
+            _commit(m, op, engine, frame[barrier], where, arrivals)
         for slot in outs:
             frame[slot] = TOKEN
 

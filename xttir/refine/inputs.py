@@ -46,6 +46,9 @@ ROUNDS = 5
 MAX_ROUNDS = 16
 """Iterations at most of a loop whose bound is set to a constant that it is compared with."""
 
+BLOCKS = 16
+"""Blocks that a scalar reaches over in some cases."""
+
 MAX_NATURAL = 1 << 10
 """The greatest block that a scalar is made to reach over by itself."""
 
@@ -207,7 +210,8 @@ class Generator:
         label = ", ".join(f"{k}={v}" for k, v in values.items()) or "drawn"
         chosen = tuple(values.items())
         if self.base is None:
-            return replace(self._drawn(values, label, rng, number), values=chosen, number=number)
+            made = self._drawn(values, label, rng, number)
+            return replace(made, values=chosen, number=number, drawn=True)
         base = self.base
         arguments = tuple(
             replace(a, value=values[a.name]) if isinstance(a, ScalarArg) and a.name in values else a
@@ -256,8 +260,7 @@ class Generator:
                 value = values.get(parameter.name)
                 drawn = self._scalar(parameter, rng, number) if value is None else value
                 arguments.append(ScalarArg(parameter.name, drawn))
-        grid = _grid(self.module) if number % 2 == 0 else (1, 1, 1)
-        return Case(label, grid, tuple(arguments), tuple(memory))
+        return Case(label, _grid(self.module), tuple(arguments), tuple(memory))
 
     def _kind(self, parameter: Parameter) -> str:
         """What integers in a buffer are for."""
@@ -300,7 +303,8 @@ def _values(
     elif unit:
         wanted.append(_up(3 * unit - 1 if unit > 1 else ROUNDS, step))
     elif block > 1:
-        wanted.append(_up(block + block // 2, step))
+        # One block and a bit, and so many that programs which take several of them are full.
+        wanted += [_up(block + block // 2, step), _up(BLOCKS * block - 1, step)]
     wanted += [n * step for n in SMALL]
     if unit > 1:
         wanted += [_up(unit + 1, step), _up(ROUNDS * unit, step), _up(unit, step)]
