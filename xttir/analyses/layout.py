@@ -127,27 +127,36 @@ def _spots(
     ground = layout.grounds[f.space]
     rows = lane_rows.setdefault(n, np.arange(n))
     if isinstance(event, ev.AsyncOp) and isinstance(event.completion, ev.ByBytes):
-        columns = event.completion.address.shape[-1]
-        if columns > 1 and f.mode is not ev.Mode.READ:
-            return _multicast(f, ground, places, rows, stride, columns)
+        there = view.rows(event.completion.address, unit) >= 0
+        if there.shape[-1] > 1 and f.mode is not ev.Mode.READ:
+            return _multicast(f, ground, places, rows, stride, there)
     return [Spot(f.space, ground.add(np.ascontiguousarray(places), f.size), rows)]
 
 
 def _multicast(
-    f: Footprint, ground: Ground, places: np.ndarray, rows: np.ndarray, stride: int, columns: int
+    f: Footprint,
+    ground: Ground,
+    places: np.ndarray,
+    rows: np.ndarray,
+    stride: int,
+    there: np.ndarray,
 ) -> list[Spot]:
     """One spot for each destination block, in order of the barriers, which stand in order of the
-    destinations. Where they do not match, every part waits for all barriers."""
+    destinations. Where they do not match, every part waits for all barriers. `there`: bool by
+    barrier; a mask may leave some of them out."""
     blocks = np.where(places >= 0, places // stride, -1)
     ordered = np.sort(blocks, axis=1)
     fresh = ordered >= 0
     fresh[:, 1:] &= ordered[:, 1:] != ordered[:, :-1]
-    if (fresh.sum(axis=1) != columns).any():
+    there = np.broadcast_to(there, (len(places), there.shape[-1]))
+    if (fresh.sum(axis=1) != there.sum(axis=1)).any():
         return [Spot(f.space, ground.add(np.ascontiguousarray(places), f.size), rows)]
-    destinations = ordered[fresh].reshape(-1, columns)
+    destinations = np.full(there.shape, -1, ordered.dtype)
+    destinations[there] = ordered[fresh]
     out = []
-    for column in range(columns):
-        part = np.where(blocks == destinations[:, column : column + 1], places, -1)
+    for column in np.flatnonzero(there.any(axis=0)).tolist():
+        to = destinations[:, column : column + 1]
+        part = np.where((blocks == to) & (to >= 0), places, -1)
         keep = (part >= 0).any(axis=0)
         print_ = ground.add(np.ascontiguousarray(part[:, keep]), f.size)
         out.append(Spot(f.space, print_, rows, column))
