@@ -128,6 +128,34 @@ def test_ring_hands_over_every_row(order: str, batch: int) -> None:
     assert (got == wanted).all()
 
 
+BARRIER = "!ttg.memdesc<1xi64, #shared, #smem, mutable>"
+TOLD_MORE = changed(
+    (
+        "    %f0 = ttg.memdesc_index",
+        f"""    %more = ttg.local_alloc : () -> {BARRIER} loc("more")
+    ttng.init_barrier %more, 1 : {BARRIER}
+    %f0 = ttg.memdesc_index""",
+    ),
+    ("%x, %steps, %pid)", "%x, %steps, %pid, %more)"),
+    ("%n: i32, %p: i32)", f"%n: i32, %p: i32, %told: {BARRIER})"),
+    ("!tt.ptr<f32>, i32, i32) ->", f"!tt.ptr<f32>, i32, i32, {BARRIER}) ->"),
+    (
+        WAIT_EMPTY,
+        f"""        %first = arith.cmpi eq, %p, %k0 : i32
+        ttng.arrive_barrier %told, 1, %first : {BARRIER}
+{WAIT_EMPTY}""",
+    ),
+)
+"""The partition of one program arrives once more in every round, at a barrier of its own."""
+
+
+@pytest.mark.parametrize("order", AGENT_ORDERS)
+def test_programs_of_a_batch_may_have_done_differently_much(order: str) -> None:
+    result, got, wanted = outcome(TOLD_MORE, [7, 7, 7], agent_order=order)
+    assert kinds(result) == []
+    assert (got == wanted).all()
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_programs_of_a_batch_may_go_round_differently_often(seed: int) -> None:
     trips = np.random.default_rng(seed).integers(0, 9, 6).tolist()

@@ -128,8 +128,9 @@ class MBarrier:
     def changed(self, who: int) -> list[tuple[int, State]]:
         """The states of the programs `who`, of theirs alone, to change."""
         states = self.states
-        if len(states) == 1 and states[0][0] == who:
-            return states
+        for one in states:
+            if one[0] == who:
+                return [one]
         rest: list[tuple[int, State]] = []
         found: list[tuple[int, State]] = []
         for mine, state in states:

@@ -117,6 +117,9 @@ class Known:
         parts = self.parts
         if len(parts) == 1:
             return [(who, parts[0][1])]
+        for part in parts:
+            if not who & ~part[0]:
+                return [(who, part[1])]
         return [(common, known) for mine, known in parts if (common := mine & who)]
 
     def get(self, component: Hashable) -> int | np.ndarray:
@@ -143,15 +146,6 @@ class Known:
                 if least is None or epoch < least:
                     least = epoch
         return NEVER if least is None else least
-
-    def most(self, component: Hashable, who: int) -> int:
-        """The last epoch of `component` that is known for any of the programs `who`."""
-        row = self.components.rows.get(component, NEVER)
-        most = NEVER
-        for mine, known in self.parts:
-            if mine & who and -1 < row < known.size:
-                most = max(most, known.item(row))
-        return most
 
     def lacks(self, component: Hashable, epoch: int, who: int) -> int:
         """Those of the programs `who` for which `epoch` of `component` is not known."""

@@ -17,7 +17,7 @@ from xttir.diagnostics import Kind, Location
 from xttir.dialects.locations import locations_of
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier, State
-from xttir.interp.order import Known, Positions
+from xttir.interp.order import AgentClock, Known, Positions
 
 
 def _report(m: Machine, op: Operation, kind: Kind, message: str, barrier: MBarrier) -> None:
@@ -153,16 +153,27 @@ def _check_waits(m: Machine, barrier: MBarrier, state: State, phase: int) -> Non
 def waited(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> None:
     """The agent's wait has returned: it sees what the completed phases released."""
     m.counts.add("phase")
-    clock = m.clock
-    for group, state in barrier.changed(barrier.components.who(at)):
-        if m.policy.on("phase") and clock.known.least(barrier, group) < state.phase - 2:
-            message = (
-                f"a wait for {barrier.name} can return a phase early: nothing orders it after the "
-                "end of the phase before the one it waits for"
-            )
-            _report(m, op, Kind.PHASE, message, barrier)
-        if state.done is not None:
-            clock.known.join(state.done, group)
-        clock.known.see_for(barrier, state.phase - 1, group)
-        epoch = clock.known.most(clock.component, group)
-        state.waits = (*state.waits, (op, clock.component, epoch, state.phase))
+    clock, checked = m.clock, m.policy.on("phase")
+    for epoch, who in _by_epoch(clock, barrier.components.who(at)).items():
+        for group, state in barrier.changed(who):
+            if checked and clock.known.least(barrier, group) < state.phase - 2:
+                message = (
+                    f"a wait for {barrier.name} can return a phase early: nothing orders it after "
+                    "the end of the phase before the one it waits for"
+                )
+                _report(m, op, Kind.PHASE, message, barrier)
+            if state.done is not None:
+                clock.known.join(state.done, group)
+            clock.known.see_for(barrier, state.phase - 1, group)
+            state.waits = (*state.waits, (op, clock.component, epoch, state.phase))
+
+
+def _by_epoch(clock: AgentClock, who: int) -> dict[int, int]:
+    """The programs `who` (bits) by the epoch in which the agent is for them. A wait is late for
+    each of them by itself."""
+    row = clock.components.rows[clock.component]
+    found: dict[int, int] = {}
+    for group, known in clock.known.within(who):
+        epoch = known.item(row)
+        found[epoch] = found.get(epoch, 0) | group
+    return found
