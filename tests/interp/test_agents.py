@@ -4,6 +4,8 @@ of programs that do it wrong, each a few words away from the program that does i
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -108,7 +110,7 @@ def changed(*pairs: tuple[str, str]) -> str:
     return text
 
 
-def outcome(text: str, trips: list[int], **policy: object):
+def outcome(text: str, trips: list[int], **policy: Any):
     """The launch's result, the sums, and those that are right."""
     count = len(trips)
     x = np.arange((count + max(trips)) * N, dtype=np.float32).reshape(-1, N)
