@@ -353,3 +353,41 @@ def bmm_of_plain_ids(bad: bool) -> None:
     a, b, c = rand(B, M, K), rand(B, K, N), rand(B, M, N)
     strides = (*a.stride(), *b.stride(), *c.stride())
     bmm_kernel[(cdiv(M, 16) * cdiv(N, 16), B)](a, b, c, M, N, K, *strides, bad, 16, 16, 16)
+
+
+@triton.jit
+def decode_kernel(q, k, v, o, lse, L, per, H, D: tl.constexpr, BAD: tl.constexpr, B: tl.constexpr):
+    h = tl.program_id(0)
+    s = tl.program_id(1)
+    d = tl.arange(0, D)
+    qv = tl.load(q + h * D + d)
+    start = s * per
+    end = start + per if BAD else tl.minimum(start + per, L)
+    m = -float("inf")
+    z = 0.0
+    acc = tl.zeros([D], tl.float32)
+    for i in range(start, end, B):
+        j = i + tl.arange(0, B)
+        ok = j < end
+        kv = tl.load(k + (j[:, None] * H + h) * D + d[None, :], mask=ok[:, None], other=0.0)
+        sc = tl.sum(kv * qv[None, :], 1)
+        sc = tl.where(ok, sc, -float("inf"))
+        mn = tl.maximum(m, tl.max(sc, 0))
+        al = tl.exp(m - mn)
+        p = tl.exp(sc - mn)
+        vv = tl.load(v + (j[:, None] * H + h) * D + d[None, :], mask=ok[:, None], other=0.0)
+        acc = acc * al + tl.sum(p[:, None] * vv, 0)
+        z = z * al + tl.sum(p, 0)
+        m = mn
+    ns = tl.num_programs(1)
+    tl.store(o + (h * ns + s) * D + d, acc)
+    tl.store(lse + h * ns + s, m + tl.log(z))
+
+
+@pair(BOUNDS)
+def split_kv_decode(bad: bool) -> None:
+    H, L, D, S = 4, 100, 32, 3
+    per = cdiv(L, S)
+    decode_kernel[(H, S)](
+        rand(H, D), rand(L, H, D), rand(L, H, D), rand(H, S, D), rand(H, S), L, per, H, D, bad, 16
+    )

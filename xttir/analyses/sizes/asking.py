@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from xttir.analyses.sizes.affine import impossible
 from xttir.analyses.sizes.contract import Contract, data_facts
 from xttir.analyses.sizes.deadline import OUT_OF_TIME, OutOfTime, check_now, left, now, until
+from xttir.analyses.sizes.definitions import Replaced
 from xttir.analyses.sizes.digits import equal_by_digits
 from xttir.analyses.sizes.evaluate import Access
 from xttir.analyses.sizes.questions import Question, loaded, questions, relevant
@@ -41,6 +42,9 @@ DIGIT_SECONDS = 0.4
 
 DIGITS_SHARE = 0.3
 """The part of the time left that the digits of one pair of addresses may take."""
+
+DEFINED_SECONDS = 0.5
+"""Time for adding up inequalities where definitions have been put in."""
 
 SOON_SECONDS = 1.0
 """What is at once for the solver."""
@@ -93,6 +97,7 @@ def ask(
     if asking.digits():
         asking.settle(_soon)
     asking.settle(added_up)
+    asking.settle(_by_definition)
     asking.insist()
     return asking.findings
 
@@ -233,6 +238,18 @@ def _soon(conditions: tuple[Cond, ...], facts: list[Fact], seconds: float) -> An
     """A proof that the solver finds at once."""
     answer = prove(conditions, facts, min(SOON_SECONDS, seconds))
     return answer if answer.impossible else None
+
+
+def _by_definition(
+    conditions: tuple[Cond, ...], facts: list[Fact], seconds: float
+) -> Answer | None:
+    """A proof with sizes replaced by what explains them."""
+    replaced = Replaced(conditions, facts)
+    if not replaced.definitions:
+        return None
+    answer = added_up(replaced.conditions, replaced.facts, min(DEFINED_SECONDS, seconds / 2))
+    answer = answer or _soon(replaced.conditions, replaced.facts, seconds)
+    return Answer(True, replaced.used(answer.used)) if answer else None
 
 
 def added_up(conditions: tuple[Cond, ...], facts: list[Fact], seconds: float) -> Answer | None:

@@ -410,11 +410,15 @@ class _FromLaunch:
             self.function,
             {p: (c.scalars[n], self.numbers[n][0]) for n, p in parameters if n in self.numbers},
         )
+        limited = {axis for axis, found in covered.items() if any(b > 1 for b, _, _ in found)}
         for axis, value in enumerate(self.launch.grid):
             name = f"grid[{axis}]"
             limit = INT32_MAX if axis == 0 else 65535
             counts = blocks.get(axis, set()) & {v for _, v in self._constants()}
             readings = self._covering(value, covered.get(axis, []))
+            if axis not in limited and any(v == value for n, _, v in self.sizes if n in self.used):
+                # An index of rows, with their length, rather than of blocks.
+                counts = set[int]()
             readings += [
                 r
                 for r in self._readings(value, counts)

@@ -109,15 +109,18 @@ class Numbers:
         found.sort(key=lambda parts: (len({n.partition(".")[0] for n, _ in parts}), len(parts)))
         return " * ".join(n for n, _ in found[0]) if found else ""
 
-    def derived(self, value: int) -> Iterator[str]:
-        """How a number is made of one constant, or two: halves, doubles, products."""
-        for n, v in self.constants:
+    def derived(self, value: int, tiles: set[int]) -> Iterator[str]:
+        """How a number is made of one named constant, or two, that are no `tiles`: halves,
+        doubles, products."""
+        named = [(n, v) for n, v in self.constants if n.isidentifier() and v > 1]
+        fixed = [(n, v) for n, v in named if v not in tiles]
+        for n, v in fixed:
             if v == 2 * value:
                 yield f"{n} // 2"
             if 2 * v == value:
                 yield f"2 * {n}"
-        for (n, v), (m, w) in combinations_with_replacement(self.constants, 2):
-            if v * w == value and v > 1 and w > 1:
+        for (n, v), (m, w) in combinations_with_replacement(fixed, 2):
+            if v * w == value:
                 yield f"{n} * {m}"
 
     def of_size(self, value: int, own: Term | None) -> list[Reading]:

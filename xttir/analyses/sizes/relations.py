@@ -25,8 +25,8 @@ FEW = 4
 MOST_RATIO = 16
 """Ratio of two sizes that is taken to be more than an accident."""
 
-_SUM = re.compile(r" [+-] [^\d(]")
-"""In a text: of two sizes, rather than of one and a constant."""
+_SUM = re.compile(r" [+-] [^\d(]| \+ \(")
+"""In a text: of two sizes, or one that a window has made larger, which is as rare."""
 
 LEAST_PRODUCT = 8
 """Smaller sizes are products of two others by accident."""
@@ -80,7 +80,7 @@ def _free(c: Contract, numbers: Numbers, name: str, value: int, own: Term, tiles
     """A size that is a number of its own, unless something explains it."""
     found = numbers.of_size(value, own)
     if value > FEW:
-        for text in list(numbers.derived(value))[:MOST_DERIVED]:
+        for text in list(numbers.derived(value, tiles))[:MOST_DERIVED]:
             c.fact(f"{name} == {value} ({text})", equal(own, value), SHAPED)
     for text, term in found:
         level = SHAPED if value > FEW or _over_tile(text, numbers, tiles) else ACCIDENT
