@@ -419,11 +419,8 @@ class _FromLaunch:
             if axis not in limited and any(v == value for n, _, v in self.sizes if n in self.used):
                 # An index of rows, with their length, rather than of blocks.
                 counts = set[int]()
-            readings += [
-                r
-                for r in self._readings(value, counts)
-                if all(r[1] is not term for _, term in readings)
-            ]
+            likely = {term for _, term in readings}
+            readings += [r for r in self._readings(value, counts) if r[1] not in likely]
             fixed = self._made_of(value, counts, bool(readings))
             # An id that counts no blocks rather goes over sizes that are fixed.
             if value == 1 or not readings or (fixed and not counts and "cdiv" in readings[0][0]):

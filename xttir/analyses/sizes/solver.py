@@ -26,6 +26,7 @@ from xttir.analyses.sizes.deadline import (
     solver_milliseconds,
     until,
 )
+from xttir.analyses.sizes.polynomials import is_size
 from xttir.analyses.sizes.terms import (
     And,
     AtMost,
@@ -47,7 +48,6 @@ from xttir.analyses.sizes.terms import (
     at_most,
     bounds_of,
     condition_leaves,
-    leaves,
     order,
     rename,
     rename_condition,
@@ -283,18 +283,13 @@ def _without(monomial: Monomial, factor: Atom) -> Monomial:
     return tuple(rest)
 
 
-def _shared(atom: Atom) -> bool:
-    """Whether an atom is the same for all programs."""
-    return all(isinstance(a, Symbol) and a.shared for a in leaves(term_of(atom)))
-
-
 def _factor(rest: dict[Monomial, int]) -> Atom:
     """The atom to take out of products: one that all programs share, and that is in most."""
     counts: Counter[Atom] = Counter()
     for monomial in rest:
         counts.update(set(monomial))
     return max(
-        counts, key=lambda a: (_shared(a), counts[a], repr(a) if isinstance(a, Symbol) else "")
+        counts, key=lambda a: (is_size(a), counts[a], repr(a) if isinstance(a, Symbol) else "")
     )
 
 
