@@ -152,7 +152,7 @@ def main() -> int:
     print(", ".join(f"{count} {kind}" for kind, count in judge.tally.most_common()))
     first, second = judge.seconds
     print(
-        f"CPU time: TTIR {first:.2f} s, TTGIR {second:.2f} s, ratio {second / max(first, 1e-9):.2f}"
+        f"CPU time: TTIR {first:.4f} s, TTGIR {second:.4f} s, ratio {second / max(first, 1e-9):.2f}"
     )
     return 0 if set(judge.tally) <= {"equal"} else 1
 

@@ -313,7 +313,8 @@ def summary(entries: list[results.Entry]) -> str:
             continue
         lines.append(f"{e['status']} {e['cc']} {e['op']} {e.get('kernel', '')} {e.get('key', '')}")
         said = [f["message"] for f in e.get("faults", [])[:2]] + e.get("unsupported", [])[:2]
-        said += [f"left out: {r}: {n}" for r, n in e.get("left_out", {}).items()][:2]
+        if "key" in e:
+            said += [f"left out: {r}: {n}" for r, n in e.get("left_out", {}).items()][:2]
         lines += [f"    {text[:220]}" for text in [e.get("detail", ""), *said] if text]
     skipped = Counter({cc: 0 for cc in sorted({e["cc"] for e in entries})})
     for e in entries:

@@ -196,6 +196,21 @@ def test_commit_covers_only_what_was_issued_before() -> None:
     assert kinds(result) == ["race"]
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_arrival_that_may_come_before_the_commit(waits: bool) -> None:
+    """The tensor core arrives later: only who has waited knows that its phase is over."""
+    arrive = f"    ttng.arrive_barrier %f, 1 : {BAR}\n"
+    result, _, _, _ = tcgen05([*START, MMA, COMMIT, *([WAIT] if waits else []), arrive])
+    assert kinds(result) == ([] if waits else ["phase"])
+
+
+def test_commits_of_one_agent_come_in_order() -> None:
+    second = WAIT.replace("%c0", "%c1")
+    one = "    %c1 = arith.constant 1 : i32\n"
+    result, _, _, _ = tcgen05([*START, one, MMA, COMMIT, AGAIN, COMMIT, second, READ, OUT])
+    assert "arrival" not in str(result.faults)
+
+
 def test_wait_without_a_commit() -> None:
     result, _, _, _ = tcgen05([line for line in TCGEN05 if line != COMMIT])
     assert kinds(result) == ["deadlock"]

@@ -4,7 +4,7 @@ A rule is made once per op (attributes and types are looked up then) and called 
 gives the result, or None to have the op's ordinary implementation run on arrays. Rules of
 sums and products also watch for offsets that wrap: a result that leaves its type is computed with
 wrap-around, as the device does, and marked (`interp.taint`) so that an address made of it is
-reported.
+reported. Plain numbers are computed at once: the way to an implementation costs more than they do.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from xttir.interp.affine import Box, Index, dense
 from xttir.interp.batch import choose
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
+from xttir.interp.numerics import integer
+from xttir.interp.numerics.choose import select
 from xttir.interp.plan import Implementations
 from xttir.interp.taint import taint
 from xttir.interp.types import numpy_dtype, shape_of
@@ -38,14 +40,19 @@ def _plain(args: Sequence[Any]) -> bool:
 
 def _sum(sign: int) -> Callable[[Operation], Rule]:
     what = "sum" if sign == 1 else "difference"
+    compute = integer.add if sign == 1 else integer.sub
 
     def build(op: Operation) -> Rule:
         shape = shape_of(op.operands[0].type)
+        assert isinstance(op, arith.AddiOp | arith.SubiOp)
+        promises = bool(op.overflow_flags.data)
 
         def rule(m: Machine, args: Sequence[Any]) -> Any:
             if not shape and _plain(args):
                 # Numbers gain nothing from a lazy form.
-                return _checked(m, op, args, what)
+                if promises or id(op) in m.checked:
+                    return _checked(m, op, args, what)
+                return compute(args[0], args[1])
             a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
             if a is not None and b is not None:
                 result = affine.add(a, b, a.dtype, sign)
@@ -167,7 +174,7 @@ def _compare(op: Operation) -> Rule:
 
     def rule(m: Machine, args: Sequence[Any]) -> Any:
         if not shape and _plain(args):
-            return None
+            return integer.compare(predicate, args[0], args[1])
         a, b = affine.as_index(args[0], shape), affine.as_index(args[1], shape)
         if a is None or b is None:
             return None
@@ -195,6 +202,8 @@ def _select(op: Operation) -> Rule:
 
     def rule(m: Machine, args: Sequence[Any]) -> Any:
         condition, a, b = args
+        if type(a) is np.ndarray and type(condition) is np.ndarray and type(b) is np.ndarray:
+            return select(condition, a, b)
         if type(condition) is Box and condition.holds_everywhere():
             return a
         if hasattr(a, "merge"):

@@ -13,7 +13,6 @@ Programs that have used a barrier alike share its state: an op costs what it cos
 from __future__ import annotations
 
 from collections.abc import Hashable
-from copy import copy
 from math import prod
 from typing import Any
 
@@ -70,6 +69,13 @@ class State:
         self.done: np.ndarray | None = None
         self.closed_by: np.ndarray | None = None
         self.waits: tuple[tuple[Operation, Hashable, int, int], ...] = ()
+
+    def twin(self) -> State:
+        """A state of its own for some of the programs. Nothing in it is changed in place."""
+        other = State.__new__(State)
+        for name in State.__slots__:
+            setattr(other, name, getattr(self, name))
+        return other
 
     def update(self, arrivals: int, expect: int, snapshot: np.ndarray | None) -> int:
         """Announce `expect` bytes (negative: they have come), then arrive. Gives the number of
@@ -140,7 +146,7 @@ class MBarrier:
                 continue
             rest.append((mine & ~who, state))
             if common:
-                found.append((common, copy(state)))
+                found.append((common, state.twin()))
         self.states = [*found, *rest]
         return found
 
@@ -165,7 +171,10 @@ class MBarrier:
         """Whether a wait for `parity` returns, for all programs."""
         who, early = self.components.who(at), parity & 1
         # It does not where a phase of that parity is running.
-        return not any(mine & who and state.phase & 1 == early for mine, state in self.states)
+        states = self.states
+        if len(states) == 1:
+            return states[0][1].phase & 1 != early
+        return not any(mine & who and state.phase & 1 == early for mine, state in states)
 
     def stamp(self) -> Stamp:
         """The stamp of what completes with the running phase."""

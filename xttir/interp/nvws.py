@@ -184,7 +184,7 @@ def _everything(m: Machine, at: Positions) -> Known:
     """What the agent has done, and what it has given its engines to do."""
     snapshot = m.clock.publish(at)
     for engine in m.clock.groups.values():
-        engine.told(snapshot, -1)
+        engine.told(snapshot, -1, at)
     return snapshot
 
 

@@ -97,8 +97,8 @@ class Known:
     """Up to which epoch each component is known, NEVER for what is not known at all.
 
     `parts`: (programs as bits, int64[rows]) for groups of programs, which together are all of the
-    batch. The arrays are never changed, so that a copy shares them. Rows that a component has
-    beyond those are NEVER.
+    batch, in a list of its own. The arrays are never changed, so that a copy shares them. Rows that
+    a component has beyond those are NEVER.
     """
 
     __slots__ = ("components", "parts")
@@ -110,7 +110,7 @@ class Known:
         self.parts = parts
 
     def copy(self) -> Known:
-        return Known(self.components, self.parts)
+        return Known(self.components, self.parts.copy())
 
     def within(self, who: int) -> list[tuple[int, np.ndarray]]:
         """The groups of the programs `who`."""
@@ -165,11 +165,24 @@ class Known:
     def see_for(self, component: Hashable, epoch: int, who: int) -> None:
         """`component` is known up to `epoch` for the programs `who` (bits)."""
         row = self.components.row(component)
-        for n, (mine, known) in enumerate(self.parts):
-            if mine == who:
-                self._replace(n, self._with(known, row, epoch))
-                return
         self._change(who, lambda known: self._with(known, row, epoch))
+
+    def acquire(self, other: np.ndarray | None, component: Hashable, epoch: int, who: int) -> None:
+        """Everything in `other` and `epoch` of `component` are known, for the programs `who`."""
+        row = self.components.row(component)
+
+        def more(known: np.ndarray) -> np.ndarray:
+            if other is None or other is known:
+                return self._with(known, row, epoch)
+            known = joined(known, other)
+            if row >= known.size:
+                known = _padded(known, self.components.capacity)
+            # The array is new.
+            if known.item(row) < epoch:
+                known[row] = epoch
+            return known
+
+        self._change(who, more)
 
     def put(self, component: Hashable, epoch: int) -> None:
         """Exactly `epoch` of `component` is known, for all programs."""
@@ -179,10 +192,6 @@ class Known:
     def advance(self, component: Hashable, at: Positions) -> None:
         """One more epoch of `component` is known, for the programs at `at`."""
         row, who = self.components.row(component), self.components.who(at)
-        for n, (mine, known) in enumerate(self.parts):
-            if mine == who:
-                self._replace(n, self._with(known, row, known.item(row) + 1))
-                return
 
         def more(known: np.ndarray) -> np.ndarray:
             return self._with(known, row, known.item(row) + 1)
@@ -197,10 +206,6 @@ class Known:
 
     def join(self, other: np.ndarray, who: int) -> None:
         """Everything in `other` is known, for the programs `who`."""
-        for n, (mine, known) in enumerate(self.parts):
-            if mine == who:
-                self._replace(n, joined(known, other))
-                return
         self._change(who, lambda known: joined(known, other))
 
     def holds(self, other: Known, at: Positions) -> bool:
@@ -217,17 +222,13 @@ class Known:
         nothing = np.full(self.components.capacity, NEVER)
         self._change(self.components.who(at), lambda _: nothing)
 
-    def _replace(self, n: int, known: np.ndarray) -> None:
-        """Another array for the programs of part `n`."""
-        parts = self.parts.copy()
-        parts[n] = (parts[n][0], known)
-        self.parts = parts
-
     def _change(self, who: int, change: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Other arrays for the programs `who`."""
         parts = self.parts
-        if len(parts) == 1 and parts[0][0] == who:
-            self.parts = [(who, change(parts[0][1]))]
-            return
+        for n, (mine, known) in enumerate(parts):
+            if mine == who:
+                parts[n] = (who, change(known))
+                return
         found: list[tuple[int, np.ndarray]] = []
         for mine, known in parts:
             common = mine & who
@@ -387,10 +388,10 @@ class Groups:
                 found.append((rest, number))
         self.committed = found[0][1] if len(found) == 1 else tuple(found)
 
-    def told(self, snapshot: Known, running: int) -> None:
+    def told(self, snapshot: Known, running: int, at: Positions) -> None:
         """`snapshot` also tells of all groups but the latest `running` ones, and of the open one
         if that is -1."""
-        self._see(snapshot, running, None)
+        self._see(snapshot, running, at)
 
     def wait(self, outstanding: int, at: Positions) -> None:
         """Wait until at most `outstanding` groups are under way."""

@@ -74,13 +74,16 @@ def update(
     expect: int,
     snapshot: Known,
     at: Positions,
+    later: bool = False,
 ) -> None:
-    """`arrivals` at the barrier, which release `snapshot`, after `expect` bytes are announced."""
+    """`arrivals` at the barrier, which release `snapshot`, after `expect` bytes are announced.
+    `later`: an engine makes them, some time after the agent has asked for them."""
     m.counts.add("phase")
     over = 0
     for group, released in snapshot.within(barrier.components.who(at)):
         for who, state in barrier.changed(group):
-            over = max(over, _update(m, op, barrier, state, who, arrivals, expect, released))
+            many = _update(m, op, barrier, state, who, arrivals, expect, released, later)
+            over = max(over, many)
     if over:
         message = f"{over} arrival{'s' if over > 1 else ''} too many in a phase of {barrier.name}"
         _report(m, op, Kind.PHASE, message, barrier)
@@ -95,6 +98,7 @@ def _update(
     arrivals: int,
     expect: int,
     released: np.ndarray,
+    later: bool,
 ) -> int:
     """The same for programs that are alike; gives how many arrivals were too many."""
     phase, checked = state.phase, m.policy.on("phase")
@@ -109,9 +113,10 @@ def _update(
         if checked:
             _check_waits(m, barrier, state, phase)
         if arrivals and state.alone(released):
-            # All updates of the phase happened before this one, so it is known to be complete.
-            m.clock.known.see_for(barrier, phase, who)
+            # All updates of the phase happened before this one, which completes it.
             state.closed_by = released
+            if not later:
+                m.clock.known.see_for(barrier, phase, who)
     return over
 
 
@@ -162,18 +167,18 @@ def waited(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> None:
                     "the end of the phase before the one it waits for"
                 )
                 _report(m, op, Kind.PHASE, message, barrier)
-            if state.done is not None:
-                clock.known.join(state.done, group)
-            clock.known.see_for(barrier, state.phase - 1, group)
+            clock.known.acquire(state.done, barrier, state.phase - 1, group)
             state.waits = (*state.waits, (op, clock.component, epoch, state.phase))
 
 
 def _by_epoch(clock: AgentClock, who: int) -> dict[int, int]:
     """The programs `who` (bits) by the epoch in which the agent is for them. A wait is late for
     each of them by itself."""
-    row = clock.components.rows[clock.component]
+    row, groups = clock.components.rows[clock.component], clock.known.within(who)
+    if len(groups) == 1:
+        return {groups[0][1].item(row): who}
     found: dict[int, int] = {}
-    for group, known in clock.known.within(who):
+    for group, known in groups:
         epoch = known.item(row)
         found[epoch] = found.get(epoch, 0) | group
     return found

@@ -8,11 +8,14 @@ in place; they are known by identity.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 import numpy as np
 
 _MANY = 64
 """Choices kept of each kind."""
+
+T = TypeVar("T")
 
 
 _arrays: dict[bytes, np.ndarray] = {}
@@ -29,13 +32,13 @@ def same(array: np.ndarray) -> np.ndarray:
     return found
 
 
-def _remembered(
-    compute: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
-    """`compute`, which gives the same array for the same two arrays while it is remembered."""
-    known: dict[tuple[int, int], tuple[np.ndarray, np.ndarray, np.ndarray]] = {}
+def remembered(
+    compute: Callable[[np.ndarray, np.ndarray], T],
+) -> Callable[[np.ndarray, np.ndarray], T]:
+    """`compute`, which gives the same result for the same two arrays while it is remembered."""
+    known: dict[tuple[int, int], tuple[np.ndarray, np.ndarray, T]] = {}
 
-    def call(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    def call(first: np.ndarray, second: np.ndarray) -> T:
         key = (id(first), id(second))
         found = known.get(key)
         if found is None:
@@ -48,7 +51,7 @@ def _remembered(
     return call
 
 
-choose = _remembered(lambda array, rows: same(array[rows]))
+choose = remembered(lambda array, rows: same(array[rows]))
 """array[rows]: the positions, slots or ids of some of the programs at hand."""
 
 
@@ -57,10 +60,10 @@ def _positions(batch: np.ndarray, pids: np.ndarray) -> np.ndarray:
     return order[np.searchsorted(batch, pids, sorter=order)]
 
 
-positions_in = _remembered(_positions)
+positions_in = remembered(_positions)
 """The positions in the first array, which has no element twice, of those of the second."""
 
-_where = _remembered(lambda flags, _: same(np.flatnonzero(flags)))
+_where = remembered(lambda flags, _: same(np.flatnonzero(flags)))
 
 
 def where(flags: np.ndarray) -> np.ndarray:

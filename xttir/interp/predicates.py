@@ -10,7 +10,7 @@ from xdsl.ir import Operation
 
 from xttir.interp.batch import as_condition, take
 from xttir.interp.machine import Machine
-from xttir.interp.positions import choose, where
+from xttir.interp.positions import choose, remembered, where
 from xttir.interp.taint import observe_branch
 
 Held = bool | np.ndarray
@@ -21,9 +21,12 @@ def held(m: Machine, op: Operation, value: Any) -> Held:
     """The predicate `value` (None: there is none)."""
     if value is None:
         return True
-    if type(value) is np.ndarray and value.size == 1:
-        return bool(value.item())
+    if type(value) is np.ndarray:
+        return bool(value.item()) if value.size == 1 else _condition(value, value)
     return as_condition(observe_branch(m, op, value))
+
+
+_condition = remembered(lambda flags, _: as_condition(flags))
 
 
 def both(a: Held, b: Held) -> Held:
@@ -32,7 +35,10 @@ def both(a: Held, b: Held) -> Held:
         return b if a is True else a
     if a is False or b is False:
         return False
-    return as_condition(np.logical_and(a, b))
+    return _both(a, b)
+
+
+_both = remembered(lambda a, b: as_condition(np.logical_and(a, b)))
 
 
 def where_held(

@@ -20,7 +20,7 @@ from xttir.interp.cells import Access, AccessKind, Cell
 from xttir.interp.machine import Machine
 from xttir.interp.memdesc import Buffer, Choice, MemDesc
 from xttir.interp.memory_ops import RMW, rounds
-from xttir.interp.order import Epoch, Stamp, groups_of, in_order
+from xttir.interp.order import Stamp, groups_of, in_order
 from xttir.interp.positions import numbers_of_bits, who_of
 from xttir.interp.taint import Origin, taint_with
 from xttir.interp.views import footprint
@@ -145,7 +145,7 @@ def record_access(
     if not m.policy.on("race"):
         return
     m.counts.add("race")
-    component, epoch = stamp or m.clock.now(m.positions())
+    stamp = stamp or m.clock.now(m.positions())
     for _, view in desc.each():
         buffer = view.buffer
         if buffer.freed is not None:
@@ -153,35 +153,36 @@ def record_access(
         for cell, path, slots in view.touched():
             who = buffer.everyone if slots is None else who_of(slots)
             covered = footprint(path, cell.shape) if path else None
-            for group, number in _by_epoch(buffer, epoch, who):
-                mine = Access(kind, op, Stamp(component, number), covered, group, slots)
+            for group, when in _by_epoch(buffer, stamp, who):
+                mine = Access(kind, op, when, covered, group, slots)
                 if cell.accesses:
                     _against(m, view, cell, mine)
                 _remember(buffer, cell, mine)
 
 
-def _by_epoch(buffer: Buffer, epoch: Epoch, who: int) -> list[tuple[int, int]]:
-    """The slots `who` (bits) by the epochs of their programs."""
+def _by_epoch(buffer: Buffer, stamp: Stamp, who: int) -> list[tuple[int, Stamp]]:
+    """The slots `who` (bits) by when their programs do it."""
+    component, epoch = stamp
     if isinstance(epoch, int):
-        return [(who, epoch)]
+        return [(who, stamp)]
     if buffer.positions is None:
-        return list(groups_of(epoch, who))
+        return [(group, Stamp(component, number)) for group, number in groups_of(epoch, who)]
     found = [(buffer.slots_of(group) & who, number) for group, number in epoch]
-    return [(group, number) for group, number in found if group]
+    return [(group, Stamp(component, number)) for group, number in found if group]
 
 
 def _against(m: Machine, view: MemDesc, cell: Cell, mine: Access) -> None:
-    clock = m.clock
-    proxied = mine.kind == "read" and mine.stamp.component != clock.component
+    kind, _, stamp, _, who, _ = mine
+    proxied = kind == "read" and stamp.component is not m.clock.component
     proxied = proxied and m.policy.on("proxy") and is_shared(view.buffer)
     for other in cell.accesses:
-        if other.kind == mine.kind != "write":
+        if other.kind == kind != "write":
             continue
-        common = mine.who & other.who
+        common = who & other.who
         if not common:
             continue
         races = 0
-        if not in_order(mine.stamp, other.stamp):
+        if not in_order(stamp, other.stamp):
             races = _not_after(m, view.buffer, other.stamp, common)
         if races and _overlap(mine, other, races):
             _report_race(m, view, mine, other, numbers_of_bits(races))

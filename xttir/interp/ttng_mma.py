@@ -9,9 +9,9 @@ are undefined until a wait, and but for the next product that adds to them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from xdsl.ir import Operation, SSAValue
@@ -28,7 +28,7 @@ from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import select
 from xttir.interp.memdesc import TOKEN
 from xttir.interp.numerics import products
-from xttir.interp.order import TCGEN05, Groups, Stamp
+from xttir.interp.order import TCGEN05, Groups, Known, Positions, Stamp
 from xttir.interp.physical import in_tensor_memory
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.positions import numbers_of_bits
@@ -49,11 +49,22 @@ def _shape(value: SSAValue) -> tuple[int, ...]:
     return shape_of_memory(ty) if isinstance(ty, ttg.MemDescType) else shape_of(ty)
 
 
-def _operand(m: Machine, op: Operation, value: Any, of: SSAValue, stamp: Stamp | None) -> Any:
+class _Operand(NamedTuple):
+    """Where an operand lies, and its shape."""
+
+    in_memory: bool
+    shape: tuple[int, ...]
+
+
+def _operand_of(value: SSAValue) -> _Operand:
+    return _Operand(isinstance(value.type, ttg.MemDescType), _shape(value))
+
+
+def _elements(m: Machine, op: Operation, value: Any, of: _Operand, stamp: Stamp | None) -> Any:
     """The elements of an operand, in memory or registers, with full extents."""
-    if isinstance(of.type, ttg.MemDescType):
+    if of.in_memory:
         value = shared.load(m, op, value, stamp)
-    shape = _shape(of)
+    shape = of.shape
     if type(value) is Tainted:
         bad = np.broadcast_to(value.bad, (value.bad.shape[0], *shape))
         return Tainted(_full(dense(value.value), shape), bad, value.origin)
@@ -85,6 +96,7 @@ def build_warp_group_dot(c: Compiler, op: Operation, ins: Slots, outs: Slots) ->
     slots = operand_slots(c, op)
     precision = PRECISIONS[integer(op.input_precision)]
     asynchronous = bool(op.is_async.value.data)
+    left, right = _operand_of(op.a), _operand_of(op.b)
 
     def multiply(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> np.ndarray:
         return products.dot(a, b, c, precision)
@@ -92,8 +104,8 @@ def build_warp_group_dot(c: Compiler, op: Operation, ins: Slots, outs: Slots) ->
     def run(m: Machine, frame: Frame) -> None:
         engine = m.clock.engine(WGMMA)
         stamp = engine.stamp()
-        a = _operand(m, op, frame[slots["a"]], op.a, stamp)
-        b = _operand(m, op, frame[slots["b"]], op.b, stamp)
+        a = _elements(m, op, frame[slots["a"]], left, stamp)
+        b = _elements(m, op, frame[slots["b"]], right, stamp)
         total = _accumulated(frame[slots["c"]])
         used = held(m, op, None if slots["use_c"] is None else frame[slots["use_c"]])
         total = _kept(total, used)
@@ -182,33 +194,40 @@ def build_warp_group_dot_wait(c: Compiler, op: Operation, ins: Slots, outs: Slot
 
 
 def _commit(
-    m: Machine, op: Operation, engine: Groups, barrier: Any, predicate: Held, arrivals: int
+    m: Machine, op: Operation, engine: Groups, barriers: list[tuple[Any, Held]], arrivals: int
 ) -> None:
-    """The engine arrives at `barrier` once it has done all that it was given so far."""
-    for one, at, _ in select(m.barriers, barrier, m.positions(), predicate):
-        if phases.usable(m, op, one, at):
-            snapshot = m.clock.publish(at)
-            engine.told(snapshot, 0)
-            phases.update(m, op, one, arrivals, 0, snapshot, at)
+    """The engine arrives at `barriers` (each with a predicate) once it has done all that it was
+    given so far."""
+    positions = m.positions()
+    published: list[tuple[Positions, Known]] = []
+    for barrier, predicate in barriers:
+        for one, at, _ in select(m.barriers, barrier, positions, predicate):
+            if not phases.usable(m, op, one, at):
+                continue
+            # For the same programs, all are told the same.
+            snapshot = next((known for those, known in published if those is at), None)
+            if snapshot is None:
+                snapshot = m.clock.publish(at)
+                engine.told(snapshot, 0, at)
+                published.append((at, snapshot))
+            phases.update(m, op, one, arrivals, 0, snapshot, at, True)
 
 
-def _multiply_into(
-    m: Machine,
-    op: Any,
-    args: Sequence[Any],
-    stamp: Stamp,
-    multiply: Any,
-) -> None:
+def _multiplier(op: Any) -> Callable[[Machine, Sequence[Any], Stamp, Any], None]:
     """d = multiply(a, b, d or zeros), for operands (a, b, d, use_d)."""
-    a, b, d, use_d = args
-    left = _operand(m, op, a, op.a, stamp)
-    right = _operand(m, op, b, op.b, stamp)
-    used = held(m, op, use_d)
-    if used is False:
-        total: Any = np.zeros((1,) * (len(_shape(op.d)) + 1), dtype_of_memory(op.d.type))
-    else:
-        total = _kept(_operand(m, op, d, op.d, stamp), used)
-    shared.store(m, op, d, _product((left, right, total), multiply), stamp=stamp)
+    first, second, third = (_operand_of(value) for value in (op.a, op.b, op.d))
+    zeros = np.zeros((1,) * (len(third.shape) + 1), dtype_of_memory(op.d.type))
+    zeros.flags.writeable = False
+
+    def multiply_into(m: Machine, args: Sequence[Any], stamp: Stamp, multiply: Any) -> None:
+        a, b, d, use_d = args
+        left = _elements(m, op, a, first, stamp)
+        right = _elements(m, op, b, second, stamp)
+        used = held(m, op, use_d)
+        total = zeros if used is False else _kept(_elements(m, op, d, third, stamp), used)
+        shared.store(m, op, d, _product((left, right, total), multiply), stamp=stamp)
+
+    return multiply_into
 
 
 def build_mma(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
@@ -220,8 +239,11 @@ def build_mma(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     operands = [slots[name] for name in names]
     unsigned = not scaled and op.is_unsigned is not None
     precision = "tf32" if not scaled and numpy_dtype_is_f32(op.a) else "ieee"
+    multiply_into = _multiplier(op)
     read = [v.type for v in (op.a, op.b) if _is_shared(v)] if op.multicast is not None else []
     arrivals = commits(op, read, op.two_ctas is not None)
+    waits = op.is_async is None and not op.barriers
+    commits_to = list(zip(slots["barriers"], slots["barrier_preds"], strict=True))
     if scaled:
         from xttir.interp.dot_scaled import ELEMENT_TYPES, dot_scaled
 
@@ -239,22 +261,24 @@ def build_mma(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         def issue(args: Sequence[Any]) -> None:
             stamp = engine.stamp()
             if not scaled:
-                _multiply_into(m, op, args[:4], stamp, plain_product)
+                multiply_into(m, args, stamp, plain_product)
                 return
             left, right = (_plain(shared.load(m, op, s, stamp)) for s in args[4:])
 
             def scaled_product(a: np.ndarray, b: np.ndarray, total: np.ndarray) -> np.ndarray:
                 return dot_scaled(a, left, types[0], True, b, right, types[1], True, total)
 
-            _multiply_into(m, op, args[:4], stamp, scaled_product)
+            multiply_into(m, args[:4], stamp, scaled_product)
 
         where_held(m, predicate, [frame[slot] for slot in operands], issue)
-        waits = op.is_async is None and not op.barriers
         _issued(m, engine, not waits)
-        for barrier, given in zip(slots["barriers"], slots["barrier_preds"], strict=True):
+        if commits_to and predicate is not False:
             # Where the product is not issued, nothing of it is, its commits included.
-            where = both(predicate, held(m, op, frame[given]))
-            _commit(m, op, engine, frame[barrier], where, arrivals)
+            barriers = [
+                (frame[barrier], both(predicate, held(m, op, frame[given])))
+                for barrier, given in commits_to
+            ]
+            _commit(m, op, engine, barriers, arrivals)
         for slot in outs:
             frame[slot] = TOKEN
 
@@ -279,7 +303,8 @@ def build_commit(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
     def run(m: Machine, frame: Frame) -> None:
         predicate = held(m, op, None if slots["pred"] is None else frame[slots["pred"]])
-        _commit(m, op, m.clock.engine(TCGEN05), frame[slots["barrier"]], predicate, arrivals)
+        barriers = [(frame[slots["barrier"]], predicate)]
+        _commit(m, op, m.clock.engine(TCGEN05), barriers, arrivals)
 
     return run
 

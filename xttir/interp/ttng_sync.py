@@ -138,8 +138,11 @@ Wanted = list[tuple[MBarrier, Positions, int]]
 
 def wanted_of(chosen: Selected, phase: np.ndarray) -> Wanted:
     """What a wait is for that has `phase` (int[1 or b]) as its operand."""
+    if phase.size == 1:
+        parity = phase.item() & 1
+        return [(barrier, at, parity) for barrier, at, _ in chosen]
     phase = phase.reshape(-1)
-    if phase.size == 1 or (phase == phase[0]).all():
+    if (phase == phase[0]).all():
         return [(barrier, at, int(phase[0]) & 1) for barrier, at, _ in chosen]
     found: Wanted = []
     for barrier, at, rows in chosen:
@@ -176,8 +179,8 @@ def build_copy_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> St
             if not phases.usable(m, op, barrier, at):
                 continue
             snapshot = m.clock.publish(at)
-            copies.told(snapshot, -1)
-            phases.update(m, op, barrier, arrivals, 0, snapshot, at)
+            copies.told(snapshot, -1, at)
+            phases.update(m, op, barrier, arrivals, 0, snapshot, at, True)
         # What is copied from now on is no part of that.
         copies.commit(positions)
 

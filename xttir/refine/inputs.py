@@ -32,6 +32,7 @@ from xttir.interp.launch import (
 from xttir.interp.types import element_type, is_float, is_float_type, numpy_dtype, shape_of
 from xttir.refine.outcome import Outcome
 from xttir.refine.slices import Decisions, decisions
+from xttir.refine.widening import widened
 from xttir.refine.world import Case, moved_to, region_of, tensor_of, touched, with_tensor
 
 SMALL = (2, 0, 1, -1)
@@ -66,9 +67,6 @@ DATA, INDICES, SIZES = "data", "indices", "sizes"
 
 BEFORE, AFTER = 1 << 12, 1 << 18
 """Elements of a drawn buffer before and after the address that the kernel gets."""
-
-ROOM = 1 << 16
-"""Elements around the buffers of the user's launch."""
 
 DRAWN = 32_749
 """Elements after which drawn contents repeat: a prime, so that blocks of tensors differ."""
@@ -220,7 +218,7 @@ class Generator:
         made = replace(
             base, label=label, arguments=arguments, user=False, values=chosen, number=number
         )
-        return _widened(made)
+        return widened(made, self.module)
 
     def simpler(self, case: Case) -> Iterator[Case]:
         """Cases like a generated one in which one scalar is plainer: nearer to the user's value, or
@@ -361,38 +359,6 @@ def covering(sizes: Sequence[int], limit: int, seed: int = 0) -> list[tuple[int,
 
 def _pairs(row: Sequence[int]) -> set[tuple[int, int, int, int]]:
     return {(i, row[i], j, row[j]) for i, j in itertools.combinations(range(len(row)), 2)}
-
-
-def _widened(case: Case) -> Case:
-    """`case` with room around its buffers, filled with what they hold: other sizes than the
-    user's may reach further."""
-    storages: dict[int, Storage] = {}
-    pad = ROOM
-    for n, storage in enumerate(case.memory):
-        tensors = case.tensors(n)
-        if not tensors or not storage.bytes.size:
-            storages[id(storage)] = storage
-            continue
-        room = pad * max(t.dtype.itemsize for t in tensors)
-        repeats = -(-room // storage.bytes.size)
-        around = np.tile(storage.bytes, repeats)
-        data = np.concatenate([around, storage.bytes, around])
-        shift = around.size
-        storages[id(storage)] = Storage(data, storage.address - shift, None, storage.created)
-
-    def widened(argument: Argument) -> Argument:
-        tensor = tensor_of(argument)
-        if tensor is None:
-            return argument
-        storage = storages[id(tensor.storage)]
-        shift = tensor.storage.address - storage.address
-        new = replace(tensor, storage=storage, offset=tensor.offset + shift)
-        if isinstance(argument, DescriptorArg):
-            return replace(argument, tensor=new)
-        return with_tensor(argument, region_of(new, 0, storage.bytes.size))
-
-    arguments = tuple(widened(a) for a in case.arguments)
-    return replace(case, arguments=arguments, memory=tuple(storages.values()))
 
 
 def _grid(module: ModuleOp) -> tuple[int, int, int]:
