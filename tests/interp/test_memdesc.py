@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
 from xttir.interp import positions, scalars
-from xttir.interp.memdesc import Buffer, MemDesc
+from xttir.interp.buffers import Buffer
+from xttir.interp.memdesc import MemDesc
 from xttir.interp.views import Layout
 
 BATCH = 4
@@ -109,5 +110,8 @@ def test_a_number_is_one_array() -> None:
     assert scalars.number(3, dtype) is scalars.shared(np.array([3], dtype))
     assert scalars.number(259, dtype).tolist() == [3]
     assert scalars.shared(np.array([3], np.int32)) is not scalars.number(3, dtype)
-    several = np.array([3, 3], dtype)
-    assert scalars.shared(several) is several
+    several = np.array([3, 4], dtype)
+    assert scalars.shared(several) is scalars.shared(several.copy())
+    assert scalars.shared(np.array([3, 4], np.int32)) is not scalars.shared(several)
+    many = np.zeros(1000, dtype)
+    assert scalars.shared(many) is many

@@ -54,7 +54,7 @@ def test_arrays_are_tables(data: st.DataObject) -> None:
                 for k, epoch in epochs.items():
                     table[name, k] = max(table.get((name, k), NEVER), epoch)
             case "learn":
-                known.learn(clocks[1 - n], at)
+                known.learn(clocks[1 - n].within(components.who(at)))
                 for (name, k), epoch in tables[1 - n].items():
                     if k in programs(at):
                         table[name, k] = max(table.get((name, k), NEVER), epoch)
@@ -79,12 +79,15 @@ def test_arrays_are_tables(data: st.DataObject) -> None:
 
 def test_what_is_published_is_not_what_comes_after() -> None:
     first = AgentClock("first", BATCH)
-    second = AgentClock("second", BATCH, first.publish(None))
+    second = first.fork("second", None)
     before = first.now()
     told = first.publish(np.array([1]))
     after = first.now()
     assert second.unordered(before, EVERYONE) == EVERYONE
-    second.learn(told, None)
+    second.learn(told)
+    assert second.unordered(before, EVERYONE) == 0b101
+    assert second.unordered(after, EVERYONE) == EVERYONE
+    second.learn(first.publish(np.array([0, 2])))
     assert second.unordered(before, EVERYONE) == 0
     assert second.unordered(after, EVERYONE) == 0b010
     assert second.unordered(after, 0b001) == 0
@@ -101,7 +104,7 @@ def test_who_closed_a_phase_for_some_programs_need_not_know_the_rest_of_it() -> 
     at = np.array([0])
 
     def arrive(agent: AgentClock) -> np.ndarray:
-        ((_, released),) = agent.publish(at).within(0b01)
+        ((_, released),) = agent.publish(at)
         ((_, state),) = barrier.changed(0b01)
         state.update(1, 0, released)
         return released

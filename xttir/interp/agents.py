@@ -24,7 +24,6 @@ from xttir.dialects import ttg
 from xttir.dialects.locations import locations_of
 from xttir.interp.control import run_single_exit
 from xttir.interp.machine import Machine, Stuck, Wait
-from xttir.interp.order import AgentClock
 from xttir.interp.plan import Compiler, Frame, Implementations, RegionPlan, Step
 from xttir.interp.recurrence import same_values
 from xttir.interp.report import FaultLog
@@ -228,7 +227,7 @@ def run_agents(m: Machine, bodies: Sequence[Body]) -> list[Any]:
         agents.add(machine, body)
     agents.run()
     for machine in machines:
-        m.clock.learn(machine.clock.publish(at), at)
+        m.clock.learn(machine.clock.publish(at))
         m.tainted |= machine.tainted
     return results[0]
 
@@ -236,7 +235,7 @@ def run_agents(m: Machine, bodies: Sequence[Body]) -> list[Any]:
 def _fork(m: Machine, name: AgentId) -> Machine:
     """A machine for an agent that begins with what `m` has done."""
     machine = copy.copy(m)
-    machine.clock = AgentClock(name, m.batch.size, m.clock.publish(m.positions()))
+    machine.clock = m.clock.fork(name, m.positions())
     if m.scheduler is not None:
         machine.scheduler = _Turns(machine)
     return machine

@@ -157,10 +157,13 @@ def build_for(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[int,
         low, high, step = (np.broadcast_to(a, (batch,)) for a in (low, high, step))
 
         trips = -(-(high - low) // step)
+        least = (np.arange(0), 0)
 
         def going(at: np.ndarray, iteration: int) -> bool | np.ndarray:
-            left = choose(trips, at)
-            return True if left.min() > iteration else left > iteration
+            nonlocal least
+            if least[0] is not at:
+                least = (at, int(choose(trips, at).min()))
+            return True if least[1] > iteration else choose(trips, at) > iteration
 
         def advance(inner: Frame, at: np.ndarray, iteration: int, values: list[Any]) -> Advanced:
             if alike:
@@ -206,17 +209,19 @@ def _divergent_loop(
     before = m.pids
     try:
         while True:
-            going = flag if flag is True else np.broadcast_to(flag, at.shape)
-            if going is not True and not going.any():
-                done.append((at, values))
-                break
-            if going is not True and not going.all():
-                leave, stay = same(np.flatnonzero(~going)), same(np.flatnonzero(going))
-                done.append((at[leave], [take(v, leave) for v in values]))
-                at = choose(at, stay)
-                values = [take(v, stay) for v in values]
-                inner = _compressed(captured, inner, stay)
-                m.pids = choose(before, at)
+            if flag is not True:
+                going = np.broadcast_to(flag, at.shape)
+                count = np.count_nonzero(going)
+                if not count:
+                    done.append((at, values))
+                    break
+                if count < at.size:
+                    leave, stay = same(np.flatnonzero(~going)), same(np.flatnonzero(going))
+                    done.append((at[leave], [take(v, leave) for v in values]))
+                    at = choose(at, stay)
+                    values = [take(v, stay) for v in values]
+                    inner = _compressed(captured, inner, stay)
+                    m.pids = choose(before, at)
             flag, values = advance(inner, at, iteration, values)
             iteration += 1
     finally:

@@ -20,8 +20,9 @@ import numpy as np
 from xdsl.dialects.builtin import CallSiteLoc, NameLoc
 from xdsl.ir import Attribute, Operation
 
-from xttir.interp.memdesc import Buffer, Choice, MemDesc
-from xttir.interp.order import Components, Positions, Stamp, covers, joined
+from xttir.interp.buffers import Buffer
+from xttir.interp.memdesc import Choice, MemDesc
+from xttir.interp.order import Components, Positions, Stamp, covers, epoch_of, joined
 from xttir.interp.positions import choose, where
 from xttir.interp.views import offsets_of
 
@@ -181,7 +182,7 @@ class MBarrier:
         states = self.states
         if len(states) == 1:
             return Stamp(self, states[0][1].phase)
-        return Stamp(self, tuple((who, state.phase) for who, state in states))
+        return Stamp(self, epoch_of((who, state.phase) for who, state in states))
 
     def covers(self, state: State, component: Hashable, epoch: int) -> bool:
         """Whether an update of the last phase of `state` came after `epoch` of `component`."""

@@ -21,7 +21,8 @@ from xdsl.ir import Operation
 
 from xttir.interp.affine import dense
 from xttir.interp.batch import merge, take
-from xttir.interp.cells import Cell, Part, within
+from xttir.interp.buffers import Buffer, Place
+from xttir.interp.cells import Cell, Part
 from xttir.interp.machine import Machine
 from xttir.interp.positions import choose, positions_in, who_of
 from xttir.interp.taint import Origin, Tainted
@@ -36,72 +37,13 @@ from xttir.interp.views import (
     Trans,
     ViewStep,
     along,
+    footprint,
     is_static,
     offsets_of,
 )
 
 _MANY = 16
 """Selections of programs for which a descriptor is remembered."""
-
-
-class Buffer:
-    """One allocation.
-
-    `shape`: of all of it; cells are along its first axis if `split`. `slots`: programs, `everyone`
-    as bits. `positions`: their positions in the batch, None for all of it. `op`: what allocated it.
-    `freed`: what freed it.
-    """
-
-    def __init__(
-        self,
-        op: Operation,
-        dtype: np.dtype,
-        shape: tuple[int, ...],
-        split: bool,
-        slots: int,
-        positions: np.ndarray | None,
-    ):
-        self.op = op
-        self.dtype = dtype
-        self.split = split
-        self.slots = slots
-        self.everyone = (1 << slots) - 1
-        self.positions = positions
-        self.freed: Operation | None = None
-        self.shape = shape
-        self.cells = [Cell(shape[1:]) for _ in range(shape[0])] if split else [Cell(shape)]
-
-    def slots_of(self, who: int) -> int:
-        """The slots, as bits, of programs given as bits of their positions in the batch."""
-        if self.positions is None:
-            return who
-        return sum(1 << slot for slot, at in enumerate(self.positions.tolist()) if who >> at & 1)
-
-    def fuse(self) -> None:
-        """Make all cells one, for views across them."""
-        if not self.split:
-            return
-        parts = self.cells
-        for cell in parts:
-            cell.settle(self.slots, self.dtype)
-        whole = Cell(self.shape)
-        self.split = False
-        self.cells = [whole]
-        for n, cell in enumerate(parts):
-            whole.accesses += [within(access, n, len(parts), cell) for access in cell.accesses]
-        if all(cell.value is None for cell in parts):
-            return
-        data = whole.own(self.slots, self.dtype)
-        unwritten = np.ones(data.shape, bool)
-        bad = np.zeros(data.shape, bool)
-        for n, cell in enumerate(parts):
-            if cell.value is not None:
-                data[:, n] = cell.value
-            unwritten[:, n] = False if cell.unwritten is None else cell.unwritten
-            bad[:, n] = False if cell.bad is None else cell.bad
-            whole.origin = whole.origin or cell.origin
-        whole.unwritten = unwritten if unwritten.any() else None
-        whole.bad = bad if bad.any() else None
 
 
 class MemDesc:
@@ -113,7 +55,17 @@ class MemDesc:
     `barrier`: the `MBarrier` it names, once somebody has asked for it.
     """
 
-    __slots__ = ("_stages", "_taken", "barrier", "buffer", "cell", "path", "shape", "slots")
+    __slots__ = (
+        "_places",
+        "_stages",
+        "_taken",
+        "barrier",
+        "buffer",
+        "cell",
+        "path",
+        "shape",
+        "slots",
+    )
 
     def __init__(
         self,
@@ -129,6 +81,7 @@ class MemDesc:
         self.path = path
         self.slots = slots
         self.barrier: Any = None
+        self._places: tuple[list[Cell], list[Place]] | None = None
         self._stages: dict[int, MemDesc] = {}
         self._taken: dict[int, tuple[np.ndarray, MemDesc]] = {}
 
@@ -258,17 +211,27 @@ class MemDesc:
             found.append((buffer.cells[number], path, self.slot_numbers()[at], at))
         return found
 
-    def touched(self) -> list[tuple[Cell, Path, np.ndarray | None]]:
-        """(cell, path in it, slots) of what the view covers."""
-        if self.buffer.split and isinstance(self.cell, int):
-            return [(self.buffer.cells[self.cell], self.path, self.slots)]
+    def places(self) -> list[Place]:
+        """What the view covers."""
+        buffer = self.buffer
+        if self._places is not None and self._places[0] is buffer.cells:
+            return self._places[1]
         if self.cell is None and not self.path:
-            return [(cell, (), self.slots) for cell in self.buffer.cells]
-        return [place[:3] for place in self.located()]
+            located = [(cell, (), self.slots, None) for cell in buffer.cells]
+        else:
+            located = self.located()
+        found: list[Place] = []
+        for cell, path, slots, _ in located:
+            who = buffer.everyone if slots is None else who_of(slots)
+            found.append(Place(cell, footprint(path, cell.shape), who, slots))
+        self._places = (buffer.cells, found)
+        return found
 
     def read(self) -> tuple[np.ndarray, np.ndarray | None, Tainted | None]:
         """The elements (1 or b, *s), which of them nobody has written, and the same value with its
         undefined lanes marked if there are any."""
+        if self.buffer.split and isinstance(self.cell, int):
+            return self._read_cell(self.buffer.cells[self.cell], self.path, self.slots)
         places = self.located()
         if len(places) == 1 and places[0][3] is None:
             cell, path, slots, _ = places[0]

@@ -21,7 +21,7 @@ from xttir.interp.agents import run_agents, wait_until
 from xttir.interp.descriptors import Descriptor, block_access
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier
-from xttir.interp.order import Components, Known, Positions
+from xttir.interp.order import Components, Known, Positions, Released
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.taint import observe_branch
 from xttir.interp.tma import with_shape
@@ -152,7 +152,8 @@ def build_enter(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
 
         if not putting:
             wait_until(m, op, full, lambda: "a buffer to be filled")
-        m.clock.learn(aref.released["get" if putting else "put"], at)
+        released = aref.released["get" if putting else "put"]
+        m.clock.learn(released.within(m.clock.components.who(at)))
         stage = _stage(
             m, op, None if slots["stage"] is None else frame[slots["stage"]], position, aref.depth
         )
@@ -175,17 +176,17 @@ def build_exit(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         aref: Aref = frame[slots["aref"]]
         at = m.positions()
         aref.advance(end, "exit", at)
-        aref.released["put" if putting else "get"].learn(_everything(m, at), at)
+        aref.released["put" if putting else "get"].learn(_everything(m, at))
 
     return run
 
 
-def _everything(m: Machine, at: Positions) -> Known:
+def _everything(m: Machine, at: Positions) -> Released:
     """What the agent has done, and what it has given its engines to do."""
-    snapshot = m.clock.publish(at)
+    released = m.clock.publish(at)
     for engine in m.clock.groups.values():
-        engine.told(snapshot, -1, at)
-    return snapshot
+        released = engine.told(released, -1)
+    return released
 
 
 def build_buffer(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
@@ -302,7 +303,7 @@ def build_token_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> S
         for barrier, at, _ in _barriers(
             m, op, tokens.full if commit else tokens.empty, frame[ins[1]]
         ):
-            phases.update(m, op, barrier, 1, 0, _everything(m, at), at)
+            phases.update(m, op, barrier, 1, 0, _everything(m, at), bool(m.clock.groups))
 
     return run
 

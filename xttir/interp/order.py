@@ -14,7 +14,7 @@ that an op costs what it costs for one program, whatever control flow has done b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -26,6 +26,9 @@ Epoch = int | tuple[tuple[int, int], ...]
 
 Positions = np.ndarray | None
 """Positions in the batch of the programs that are active; None for all of them."""
+
+Released = list[tuple[int, np.ndarray]]
+"""What was known when something was released: (programs as bits, int64[rows]), for groups."""
 
 NEVER = -1
 
@@ -60,6 +63,16 @@ def groups_of(epoch: Epoch, who: int) -> Iterator[tuple[int, int]]:
     for mine, number in epoch:
         if common := mine & who:
             yield common, number
+
+
+def epoch_of(groups: Iterable[tuple[int, int]]) -> Epoch:
+    """(programs as bits, number) of disjoint programs, as one epoch."""
+    found: dict[int, int] = {}
+    for who, number in groups:
+        found[number] = found.get(number, 0) | who
+    if len(found) == 1:
+        return next(iter(found))
+    return tuple((who, number) for number, who in found.items())
 
 
 class Components:
@@ -112,7 +125,7 @@ class Known:
     def copy(self) -> Known:
         return Known(self.components, self.parts.copy())
 
-    def within(self, who: int) -> list[tuple[int, np.ndarray]]:
+    def within(self, who: int) -> Released:
         """The groups of the programs `who`."""
         parts = self.parts
         if len(parts) == 1:
@@ -143,6 +156,8 @@ class Known:
         for mine, known in self.parts:
             if mine & who:
                 epoch = known.item(row) if -1 < row < known.size else NEVER
+                if mine == who:
+                    return epoch
                 if least is None or epoch < least:
                     least = epoch
         return NEVER if least is None else least
@@ -165,7 +180,7 @@ class Known:
     def see_for(self, component: Hashable, epoch: int, who: int) -> None:
         """`component` is known up to `epoch` for the programs `who` (bits)."""
         row = self.components.row(component)
-        self._change(who, lambda known: self._with(known, row, epoch))
+        self._change(who, lambda known: self.raised(known, row, epoch))
 
     def acquire(self, other: np.ndarray | None, component: Hashable, epoch: int, who: int) -> None:
         """Everything in `other` and `epoch` of `component` are known, for the programs `who`."""
@@ -173,7 +188,7 @@ class Known:
 
         def more(known: np.ndarray) -> np.ndarray:
             if other is None or other is known:
-                return self._with(known, row, epoch)
+                return self.raised(known, row, epoch)
             known = joined(known, other)
             if row >= known.size:
                 known = _padded(known, self.components.capacity)
@@ -187,21 +202,20 @@ class Known:
     def put(self, component: Hashable, epoch: int) -> None:
         """Exactly `epoch` of `component` is known, for all programs."""
         row = self.components.row(component)
-        self._change(self.components.everyone, lambda known: self._with(known, row, epoch, True))
+        self._change(self.components.everyone, lambda known: self.raised(known, row, epoch, True))
 
-    def advance(self, component: Hashable, at: Positions) -> None:
-        """One more epoch of `component` is known, for the programs at `at`."""
-        row, who = self.components.row(component), self.components.who(at)
+    def advance(self, component: Hashable, who: int) -> None:
+        """One more epoch of `component` is known, for the programs `who`."""
+        row = self.components.row(component)
 
         def more(known: np.ndarray) -> np.ndarray:
-            return self._with(known, row, known.item(row) + 1)
+            return self.raised(known, row, known.item(row) + 1)
 
         self._change(who, more)
 
-    def learn(self, other: Known, at: Positions) -> None:
-        """Everything that `other` knows is known, for programs `at`."""
-        who = self.components.who(at)
-        for group, known in other.within(who):
+    def learn(self, released: Released) -> None:
+        """Everything that was released to programs is known for them."""
+        for group, known in released:
             self.join(known, group)
 
     def join(self, other: np.ndarray, who: int) -> None:
@@ -244,7 +258,7 @@ class Known:
         row = self.components.rows.get(component)
         return NEVER if row is None or row >= known.size else known.item(row)
 
-    def _with(self, known: np.ndarray, row: int, epoch: int, exactly: bool = False) -> np.ndarray:
+    def raised(self, known: np.ndarray, row: int, epoch: int, exactly: bool = False) -> np.ndarray:
         """`known` with at least (or `exactly`) `epoch` in `row`."""
         if row >= known.size:
             known = _padded(known, self.components.capacity)
@@ -306,9 +320,10 @@ class AgentClock:
         row, parts = self.components.rows[self.component], self.known.parts
         if len(parts) == 1:
             return Stamp(self.component, parts[0][1].item(row))
-        who = self.components.who(at)
-        found = [(mine & who, known.item(row)) for mine, known in parts if mine & who]
-        return Stamp(self.component, found[0][1] if len(found) == 1 else tuple(found))
+        groups = self.known.within(self.components.who(at))
+        if len(groups) == 1:
+            return Stamp(self.component, groups[0][1].item(row))
+        return Stamp(self.component, epoch_of((who, known.item(row)) for who, known in groups))
 
     def unordered(self, stamp: Stamp, who: int) -> int:
         """Those of the programs `who` (bits) for which an access is not ordered before what the
@@ -337,16 +352,23 @@ class AgentClock:
         """From now on what `component` did up to `epoch` is ordered before what the agent does."""
         self.known.see(component, epoch, at)
 
-    def publish(self, at: Positions) -> Known:
-        """What another agent sees that is told of everything this one did so far (a release): a
-        snapshot. What this agent does next is in a new epoch."""
-        snapshot = self.known.copy()
-        self.known.advance(self.component, at)
-        return snapshot
+    def publish(self, at: Positions) -> Released:
+        """What another agent sees, for programs `at`, that is told of everything this one did so
+        far (a release). What this agent does next is in a new epoch."""
+        known, who = self.known, self.components.who(at)
+        released = known.within(who)
+        known.advance(self.component, who)
+        return released
 
-    def learn(self, snapshot: Known, at: Positions) -> None:
-        """See everything of `snapshot` (an acquire)."""
-        self.known.learn(snapshot, at)
+    def fork(self, component: Hashable, at: Positions) -> AgentClock:
+        """The clock of an agent that begins with what this one has done, for programs `at`."""
+        other = AgentClock(component, self.batch, self.known)
+        self.publish(at)
+        return other
+
+    def learn(self, released: Released) -> None:
+        """See what was released (an acquire)."""
+        self.known.learn(released)
 
     def engine(self, name: str) -> Groups:
         """The groups of asynchronous ops that this agent commits to the engine `name`."""
@@ -386,21 +408,20 @@ class Groups:
                 found.append((common, number + 1))
             if rest := mine & ~who:
                 found.append((rest, number))
-        self.committed = found[0][1] if len(found) == 1 else tuple(found)
+        self.committed = epoch_of(found)
 
-    def told(self, snapshot: Known, running: int, at: Positions) -> None:
-        """`snapshot` also tells of all groups but the latest `running` ones, and of the open one
-        if that is -1."""
-        self._see(snapshot, running, at)
+    def told(self, released: Released, running: int) -> Released:
+        """`released`, when it also tells of all groups but the latest `running` ones, and of the
+        open one if that is -1."""
+        row, known = self.clock.components.row(self.component), self.clock.known
+        return [
+            (who, known.raised(array, row, number - running - 1))
+            for group, array in released
+            for who, number in groups_of(self.committed, group)
+        ]
 
     def wait(self, outstanding: int, at: Positions) -> None:
         """Wait until at most `outstanding` groups are under way."""
-        self._see(self.clock.known, outstanding, at)
-
-    def _see(self, known: Known, outstanding: int, at: Positions) -> None:
-        committed = self.committed
-        if isinstance(committed, int):
-            known.see(self.component, committed - outstanding - 1, at)
-            return
-        done = tuple((who, number - outstanding - 1) for who, number in committed)
-        known.see(self.component, done, at)
+        known = self.clock.known
+        for who, number in groups_of(self.committed, self.clock.components.who(at)):
+            known.see_for(self.component, number - outstanding - 1, who)

@@ -8,7 +8,7 @@ the clocks of the run).
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 
 import numpy as np
 from xdsl.ir import Operation
@@ -17,7 +17,7 @@ from xttir.diagnostics import Kind, Location
 from xttir.dialects.locations import locations_of
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier, State
-from xttir.interp.order import AgentClock, Known, Positions
+from xttir.interp.order import AgentClock, Positions, Released
 
 
 def _report(m: Machine, op: Operation, kind: Kind, message: str, barrier: MBarrier) -> None:
@@ -72,17 +72,17 @@ def update(
     barrier: MBarrier,
     arrivals: int,
     expect: int,
-    snapshot: Known,
-    at: Positions,
+    released: Released,
     later: bool = False,
 ) -> None:
-    """`arrivals` at the barrier, which release `snapshot`, after `expect` bytes are announced.
-    `later`: an engine makes them, some time after the agent has asked for them."""
+    """`arrivals` at the barrier, which release `released`, after `expect` bytes are announced, for
+    the programs of `released`. `later`: an engine makes them, some time after the agent has asked
+    for them."""
     m.counts.add("phase")
     over = 0
-    for group, released in snapshot.within(barrier.components.who(at)):
+    for group, known in released:
         for who, state in barrier.changed(group):
-            many = _update(m, op, barrier, state, who, arrivals, expect, released, later)
+            many = _update(m, op, barrier, state, who, arrivals, expect, known, later)
             over = max(over, many)
     if over:
         message = f"{over} arrival{'s' if over > 1 else ''} too many in a phase of {barrier.name}"
@@ -159,26 +159,27 @@ def waited(m: Machine, op: Operation, barrier: MBarrier, at: Positions) -> None:
     """The agent's wait has returned: it sees what the completed phases released."""
     m.counts.add("phase")
     clock, checked = m.clock, m.policy.on("phase")
-    for epoch, who in _by_epoch(clock, barrier.components.who(at)).items():
+    known = clock.known
+    for epoch, who in _by_epoch(clock, barrier.components.who(at)):
         for group, state in barrier.changed(who):
-            if checked and clock.known.least(barrier, group) < state.phase - 2:
+            if checked and known.least(barrier, group) < state.phase - 2:
                 message = (
                     f"a wait for {barrier.name} can return a phase early: nothing orders it after "
                     "the end of the phase before the one it waits for"
                 )
                 _report(m, op, Kind.PHASE, message, barrier)
-            clock.known.acquire(state.done, barrier, state.phase - 1, group)
+            known.acquire(state.done, barrier, state.phase - 1, group)
             state.waits = (*state.waits, (op, clock.component, epoch, state.phase))
 
 
-def _by_epoch(clock: AgentClock, who: int) -> dict[int, int]:
+def _by_epoch(clock: AgentClock, who: int) -> Iterable[tuple[int, int]]:
     """The programs `who` (bits) by the epoch in which the agent is for them. A wait is late for
     each of them by itself."""
     row, groups = clock.components.rows[clock.component], clock.known.within(who)
     if len(groups) == 1:
-        return {groups[0][1].item(row): who}
+        return ((groups[0][1].item(row), who),)
     found: dict[int, int] = {}
     for group, known in groups:
         epoch = known.item(row)
         found[epoch] = found.get(epoch, 0) | group
-    return found
+    return found.items()

@@ -396,15 +396,19 @@ def _covers(a: np.ndarray, b: np.ndarray) -> bool:
 def _memoised(call: Lowered, memo: Memo, scalar: bool) -> Lowered:
     """`call`, which must be pure, with its results kept in `memo` for operands that are the same
     for all programs: batch after batch computes the same masks and offsets from the same objects,
-    and loops the same `scalar`s."""
+    and loops the same `scalar`s. Of those that programs differ in, as in loops that they leave one
+    after the other, a few are kept."""
 
     def run(m: Machine, args: Sequence[Any]) -> tuple[Any, ...]:
         results = call(m, args)
         if (
             len(memo) >= _MEMO_SIZE
             or not (scalar or m.pids.size > 1)
-            or not all(_is_uniform(a) for a in args)
             or type(results[0]) is Tainted
+        ):
+            return results
+        if not all(map(_is_uniform, args)) and not (
+            scalar and len(memo) < _MEMO_FEW and all(type(a) is np.ndarray for a in args)
         ):
             return results
         result = shared(results[0]) if scalar else results[0]
@@ -416,6 +420,7 @@ def _memoised(call: Lowered, memo: Memo, scalar: bool) -> Lowered:
 
 
 _MEMO_SIZE = 512
+_MEMO_FEW = 128
 
 
 def _recalled(ins: tuple[int, ...], out: int, memo: Memo, step: Step) -> Step:

@@ -16,14 +16,14 @@ from xttir.diagnostics import Kind, Location, Policy, Unsupported
 from xttir.dialects.locations import location_of, locations_of
 from xttir.interp import proxies
 from xttir.interp.batch import merge, take
+from xttir.interp.buffers import Buffer
 from xttir.interp.cells import Access, AccessKind, Cell
 from xttir.interp.machine import Machine
-from xttir.interp.memdesc import Buffer, Choice, MemDesc
+from xttir.interp.memdesc import Choice, MemDesc
 from xttir.interp.memory_ops import RMW, rounds
 from xttir.interp.order import Stamp, groups_of, in_order
-from xttir.interp.positions import numbers_of_bits, who_of
+from xttir.interp.positions import numbers_of_bits
 from xttir.interp.taint import Origin, taint_with
-from xttir.interp.views import footprint
 
 Desc = MemDesc | Choice
 
@@ -39,7 +39,7 @@ def load(m: Machine, op: Operation, desc: Desc, stamp: Stamp | None = None) -> A
 
 def _read(m: Machine, op: Operation, view: MemDesc) -> Any:
     value, unwritten, tainted = view.read()
-    if view.replicas_differ():
+    if view.path and view.replicas_differ():
         what = "memory of several CTAs that they do not see alike, read as if they did"
         raise Unsupported(what, location_of(op))
     if not m.policy.on("init"):
@@ -150,9 +150,7 @@ def record_access(
         buffer = view.buffer
         if buffer.freed is not None:
             _report_freed(m, op, kind, view)
-        for cell, path, slots in view.touched():
-            who = buffer.everyone if slots is None else who_of(slots)
-            covered = footprint(path, cell.shape) if path else None
+        for cell, covered, who, slots in view.places():
             for group, when in _by_epoch(buffer, stamp, who):
                 mine = Access(kind, op, when, covered, group, slots)
                 if cell.accesses:

@@ -28,7 +28,7 @@ from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import select
 from xttir.interp.memdesc import TOKEN
 from xttir.interp.numerics import products
-from xttir.interp.order import TCGEN05, Groups, Known, Positions, Stamp
+from xttir.interp.order import TCGEN05, Groups, Positions, Released, Stamp
 from xttir.interp.physical import in_tensor_memory
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.positions import numbers_of_bits
@@ -199,18 +199,17 @@ def _commit(
     """The engine arrives at `barriers` (each with a predicate) once it has done all that it was
     given so far."""
     positions = m.positions()
-    published: list[tuple[Positions, Known]] = []
+    published: list[tuple[Positions, Released]] = []
     for barrier, predicate in barriers:
         for one, at, _ in select(m.barriers, barrier, positions, predicate):
             if not phases.usable(m, op, one, at):
                 continue
             # For the same programs, all are told the same.
-            snapshot = next((known for those, known in published if those is at), None)
-            if snapshot is None:
-                snapshot = m.clock.publish(at)
-                engine.told(snapshot, 0, at)
-                published.append((at, snapshot))
-            phases.update(m, op, one, arrivals, 0, snapshot, at, True)
+            released = next((known for those, known in published if those is at), None)
+            if released is None:
+                released = engine.told(m.clock.publish(at), 0)
+                published.append((at, released))
+            phases.update(m, op, one, arrivals, 0, released, True)
 
 
 def _multiplier(op: Any) -> Callable[[Machine, Sequence[Any], Stamp, Any], None]:

@@ -76,7 +76,7 @@ def arrive(m: Machine, op: Operation, chosen: Selected, count: int, expect: int 
     """The agent announces bytes at the barriers chosen, arrives, and releases what it has done."""
     for barrier, at, _ in chosen:
         if phases.usable(m, op, barrier, at):
-            phases.update(m, op, barrier, count, expect, m.clock.publish(at), at)
+            phases.update(m, op, barrier, count, expect, m.clock.publish(at))
 
 
 def build_expect(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
@@ -156,6 +156,9 @@ def wanted_of(chosen: Selected, phase: np.ndarray) -> Wanted:
 
 def passed(wanted: Wanted) -> bool:
     """Whether the wait returns for all programs."""
+    if len(wanted) == 1:
+        barrier, at, parity = wanted[0]
+        return barrier.passed(parity, at)
     return all(barrier.passed(parity, at) for barrier, at, parity in wanted)
 
 
@@ -178,9 +181,8 @@ def build_copy_arrive(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> St
         for barrier, at, _ in select(m.barriers, frame[ins[0]], positions):
             if not phases.usable(m, op, barrier, at):
                 continue
-            snapshot = m.clock.publish(at)
-            copies.told(snapshot, -1, at)
-            phases.update(m, op, barrier, arrivals, 0, snapshot, at, True)
+            released = copies.told(m.clock.publish(at), -1)
+            phases.update(m, op, barrier, arrivals, 0, released, True)
         # What is copied from now on is no part of that.
         copies.commit(positions)
 
