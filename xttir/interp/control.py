@@ -233,7 +233,6 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
     """scf.while: the before region ends in scf.condition(flag, values...)."""
     head, tail = c.region(op.regions[0]), c.region(op.regions[1])
     arguments = head.entry.arguments
-    captured = tuple(set(head.captured) | set(tail.captured))
     decides = recurrence.deciding(op)
     used = _used(op)
 
@@ -272,6 +271,7 @@ def build_while(c: Compiler, op: Operation, ins: tuple[int, ...], outs: tuple[in
             ) -> Advanced:
                 return test_values(m, inner, body(m, inner, passed, iteration, watch))
 
+            captured = tuple({*head.captured, *tail.captured})
             passed = _divergent_loop(m, captured, frame, flag, passed, iteration, advance, used)
             break
         for slot, value in zip(outs, passed, strict=True):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -119,9 +120,14 @@ def _accesses(module: ModuleOp) -> tuple[_Classes, list[Operation]]:
     sites: list[Operation] = []
     for op in module.walk():
         _connect(classes, module, op)
-        if isinstance(op, _MEMORY) or op.has_trait(GlobalAccess, value_if_unregistered=False):
+        if _accesses_memory(type(op)):
             sites.append(op)
     return classes, sites
+
+
+@cache
+def _accesses_memory(kind: type[Operation]) -> bool:
+    return issubclass(kind, _MEMORY) or kind.has_trait(GlobalAccess, value_if_unregistered=False)
 
 
 def _positions(kernel: tt.FuncOp, classes: _Classes, chosen: set[SSAValue]) -> list[int]:

@@ -280,7 +280,7 @@ def select(
         if type(desc) is MemDesc:
             desc.barrier = barrier
         return [(barrier, positions, None)]
-    for one in np.unique(number).tolist():
+    for one in sorted(set(number.tolist())):
         rows = np.flatnonzero(number == one)
         found.append((barriers.at(desc.buffer, one), _at(rows, positions), rows))
     return found

@@ -205,7 +205,7 @@ class MemDesc:
             return [(buffer.cells[cell], self.path, self.slots, None)]
         found: list[tuple[Cell, Path, np.ndarray | None, np.ndarray | None]] = []
         assert cell is not None
-        for number in np.unique(cell).tolist():
+        for number in sorted(set(cell.tolist())):
             at = np.flatnonzero(cell == number)
             path = tuple(step.take(at) for step in self.path)
             found.append((buffer.cells[number], path, self.slot_numbers()[at], at))

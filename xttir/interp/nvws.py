@@ -271,7 +271,7 @@ def _barriers(
     if number.size == 1 or (number == number[0]).all():
         return [(barriers[int(number[0])], positions, None)]
     found: list[tuple[MBarrier, Positions, np.ndarray | None]] = []
-    for one in np.unique(number).tolist():
+    for one in sorted(set(number.tolist())):
         rows = np.flatnonzero(number == one)
         found.append((barriers[one], rows if positions is None else positions[rows], rows))
     return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, cached_property
 from importlib import import_module
 from sys import getrefcount
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, IndexType, IntegerType, ModuleOp
 from xdsl.interpreter import InterpreterFunctions
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from xttir.diagnostics import Location, Unsupported, XttirError
@@ -86,12 +87,25 @@ class BlockPlan:
 
 @dataclass
 class RegionPlan:
-    """A region: its blocks, the slots of outer values it uses (`captured`), and whether control
-    flow inside it depends on values (`branches`)."""
+    """A region: its blocks, the slots of the function's values, and whether control flow inside it
+    depends on values (`branches`)."""
 
+    region: Region
     blocks: list[BlockPlan]
-    captured: tuple[int, ...]
+    slots: Mapping[SSAValue, int]
     branches: bool = False
+
+    @cached_property
+    def captured(self) -> tuple[int, ...]:
+        """The slots of outer values that it uses. Only programs that part ask for it."""
+        inner: set[SSAValue] = set()
+        used: set[SSAValue] = set()
+        for block in _blocks(self.region):
+            inner.update(block.args)
+            for op in block.ops:
+                inner.update(op.results)
+                used.update(op.operands)
+        return tuple(self.slots[v] for v in used - inner if v in self.slots)
 
     @property
     def entry(self) -> BlockPlan:
@@ -220,22 +234,14 @@ class Compiler:
         blocks = [self.block(block) for block in region.blocks]
         for n, block in enumerate(blocks):
             block.index = n
-        inner: set[SSAValue] = set()
-        used: set[SSAValue] = set()
-        for block in _blocks(region):
-            inner.update(block.args)
-            for op in block.ops:
-                inner.update(op.results)
-                used.update(op.operands)
-        captured = tuple(self._slots[v] for v in used - inner if v in self._slots)
         nested = any(op.regions for block in region.blocks for op in block.ops)
-        return RegionPlan(blocks, captured, nested or len(blocks) > 1)
+        return RegionPlan(region, blocks, self._slots, nested or len(blocks) > 1)
 
     def block(self, block: Block) -> BlockPlan:
         ops: list[Operation] = []
         terminator: Operation | None = None
         for op in block.ops:
-            if op.has_trait(IsTerminator):
+            if _is_terminator(type(op)):
                 terminator = op
                 break
             ops.append(op)
@@ -482,7 +488,7 @@ def _blocks(region: Region) -> Iterator[Block]:
 
 
 _PURE_DIALECTS = ("arith.", "math.")
-_PURE_TT = (
+_PURE_TT = {
     tt.SplatOp,
     tt.BroadcastOp,
     tt.ExpandDimsOp,
@@ -490,20 +496,27 @@ _PURE_TT = (
     tt.AddPtrOp,
     tt.GetNumProgramsOp,
     tt.BitcastOp,
-)
+}
 
 
 def _is_pure(op: Operation) -> bool:
-    return op.name.startswith(_PURE_DIALECTS) or isinstance(op, _PURE_TT)
+    return op.name.startswith(_PURE_DIALECTS) or type(op) in _PURE_TT
+
+
+@cache
+def _is_terminator(kind: type[Operation]) -> bool:
+    return kind.has_trait(IsTerminator)
 
 
 def _is_scalar(op: Operation) -> bool:
     """Whether the op computes a number from numbers."""
     values = (*op.operands, *op.results)
-    return _is_pure(op) and all(isinstance(v.type, _NUMBERS) for v in values)
+    return _is_pure(op) and all(_is_number(type(v.type)) for v in values)
 
 
-_NUMBERS = (IntegerType, IndexType, AnyFloat)
+@cache
+def _is_number(kind: type[Attribute]) -> bool:
+    return issubclass(kind, (IntegerType, IndexType, AnyFloat))
 
 
 def _split_prologue(body: RegionPlan, op: tt.FuncOp, slots: dict[SSAValue, int]) -> BlockPlan:
@@ -550,7 +563,7 @@ def address_ops(op: Operation) -> set[int]:
     """Ids of the integer ops that make up offsets of `tt.addptr`: sums and products, and what only
     moves them around. A wrap in one of them is a wrong address."""
     found: set[int] = set()
-    todo = [inner.operands[1] for inner in op.walk() if isinstance(inner, tt.AddPtrOp)]
+    todo = [inner.operands[1] for inner in op.walk() if type(inner) is tt.AddPtrOp]
     while todo:
         source = todo.pop().owner
         if not isinstance(source, Operation) or id(source) in found:
