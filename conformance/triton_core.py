@@ -1,6 +1,6 @@
 """Upstream's language tests under `xttir sanitize pytest`: pass rate, and failures by cause.
 
-    python -m conformance.triton_core --source TRITON_CHECKOUT [--sample N --seed S]
+    python -m conformance.triton_core --source TRITON_CHECKOUT [--sample N --seed S] [--ttgir]
 
 A test inspects assembly when its function (or a helper of the same file that it calls) reads an
 attribute named `asm`; those are run as well, and counted apart. Results go to a file of JSON lines;
@@ -38,7 +38,10 @@ def main() -> int:
     parser.add_argument("--shard", type=int, default=100, help="tests a process (100)")
     parser.add_argument("--timeout", type=int, default=60, help="seconds a test (60)")
     parser.add_argument("--report", action="store_true", help="run nothing, print what is known")
+    parser.add_argument("--ttgir", action="store_true", help="compare each launch with its TTGIR")
     args = parser.parse_args()
+    if args.ttgir:
+        args.plugins = ("conformance.compare_ttgir",)
 
     path = args.source.resolve() / args.file
     inspecting = reads_assembly(path)

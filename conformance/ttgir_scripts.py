@@ -104,8 +104,12 @@ class Judge:
             except XttirError as error:
                 kind, why = type(error).__name__, str(error)
             self.tally[kind] += 1
-            if kind != "equal" or not self.every:
-                print(f"{kind:12} {launch.kernel} {grid} {name} {why}", flush=True)
+            self.said(kind, f"{kind:12} {launch.kernel} {grid} {name} {why}")
+
+    def said(self, kind: str, line: str) -> None:
+        """What came out of one comparison: its kind ("equal" is good), and a line to print."""
+        if kind != "equal" or not self.every:
+            print(line, flush=True)
 
 
 @dataclass

@@ -94,6 +94,18 @@ def test_terms_have_the_value_of_their_expression(made, values) -> None:
     assert high is None or value(values) <= high
 
 
+@given(st.lists(st.sampled_from(SYMBOLS), min_size=1, max_size=6), VALUES)
+def test_bounds_of_products(factors: list[Symbol], values: dict[Symbol, int]) -> None:
+    """An even power is no less than 0, whatever stands beside it."""
+    term, value = as_term(1), 1
+    for symbol in factors:
+        term, value = term * term_of(symbol), value * values[symbol]
+    low, high = term.bounds()
+    assert low is not None
+    assert high is not None
+    assert low <= value <= high
+
+
 @given(conditions(), VALUES)
 def test_conditions_hold_where_their_expression_does(made, values) -> None:
     condition, holds = made

@@ -244,13 +244,20 @@ def _product(monomial: Monomial) -> tuple[Bound, Bound]:
         power = 1
         while i + power < len(monomial) and monomial[i + power] == atom:
             power += 1
-        lo, hi = bounds_of(atom)
-        for _ in range(power):
-            low, high = _times(low, high, lo, hi)
-        if power % 2 == 0 and (low is None or low < 0):
-            low = 0
+        lo, hi = _power(*bounds_of(atom), power)
+        low, high = _times(low, high, lo, hi)
         i += power
     return low, high
+
+
+def _power(low: Bound, high: Bound, power: int) -> tuple[Bound, Bound]:
+    """Bounds of a number to a power of 1 or more."""
+    lo, hi = low, high
+    for _ in range(power - 1):
+        lo, hi = _times(lo, hi, low, high)
+    if power % 2 == 0 and (lo is None or lo < 0):
+        lo = 0
+    return lo, hi
 
 
 def _times(a: Bound, b: Bound, c: Bound, d: Bound) -> tuple[Bound, Bound]:
