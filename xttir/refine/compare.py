@@ -67,13 +67,17 @@ class Difference:
         return self.what != "rounding"
 
 
-def compare(case: Case, source: Outcome, target: Outcome) -> list[Difference]:
+def compare(
+    case: Case, source: Outcome, target: Outcome, *, fenced: bool = False
+) -> list[Difference]:
     """What is different, worst first; empty when the target's run refines the source's.
 
-    `source` must be defined, and neither run unsupported.
+    `source` must be defined, and neither run unsupported. `fenced`: the compiler has put in the
+    proxy fences between partitions. Where the source has partitions and lacks none, so it has.
     """
     found: list[Difference] = []
-    for fault in target.faults:
+    fenced = fenced or source.unfenced == []
+    for fault in [*target.faults, *((fenced and target.unfenced) or ())]:
         message, what = fault.message, "undefined"
         role = fault.locations[0].role if fault.locations else ""
         if fault.kind is Kind.DEADLOCK:

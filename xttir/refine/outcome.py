@@ -17,8 +17,8 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from xttir.diagnostics import Fault, Kind, Unsupported
-from xttir.dialects import tt
+from xttir.diagnostics import Fault, Kind, Policy, Unsupported
+from xttir.dialects import tt, ttg
 from xttir.interp.access import WORDS, Access, Piece
 from xttir.interp.executor import run_launch
 from xttir.interp.launch import Storage
@@ -57,6 +57,10 @@ class Outcome:
     """What was run."""
     printed: tuple[str, ...] = ()
     """The lines that the kernel printed, program by program."""
+    unfenced: list[Fault] | None = None
+    """Where a partition's asynchronous read may not see what another one stored, for lack of a
+    proxy fence; None where there are no partitions. Fences are put in by a pass of their own, so
+    that lacking one is wrong only from there on (see `compare`)."""
 
     @property
     def defined(self) -> bool:
@@ -97,14 +101,26 @@ def run_case(
     launch, storages = instantiate(case, module, kernel, footprint)
     outcome = Outcome(storages, [], [], module=module)
     policy = replace(policy, max_trips=trips)
+    partitioned = _has(module, ttg.WarpSpecializeOp)
+    if partitioned:
+        policy = replace(policy, checks=policy.checks | {"proxy"})
     if trips:
         policy = replace(policy, max_steps=min(policy.max_steps, trips))
     out = io.StringIO()
     try:
         # Others may print meanwhile: their output is let through unless the kernel prints.
-        with contextlib.redirect_stdout(out) if _prints(module) else contextlib.nullcontext():
+        with (
+            contextlib.redirect_stdout(out)
+            if _has(module, tt.PrintOp)
+            else contextlib.nullcontext()
+        ):
             result = run_launch(launch, policy)
-        outcome.faults = [f for f in result.faults if f.kind is not Kind.INT_OVERFLOW]
+        apart = (Kind.INT_OVERFLOW, Kind.PROXY)
+        outcome.faults = [f for f in result.faults if f.kind not in apart]
+        if partitioned:
+            # The compiler puts the others by itself on the way to LLVM.
+            found = [f for f in result.faults if f.kind is Kind.PROXY]
+            outcome.unfenced = [f for f in found if f.policy is not Policy.STRICT]
         outcome.completed = result.completed
         outcome.trips = result.trips
         outcome.results = result.results
@@ -119,15 +135,15 @@ def run_case(
     return outcome
 
 
-_known: WeakKeyDictionary[ModuleOp, bool] = WeakKeyDictionary()
+_known: WeakKeyDictionary[ModuleOp, dict[type[Operation], bool]] = WeakKeyDictionary()
 
 
-def _prints(module: ModuleOp) -> bool:
-    """Whether something in `module` prints."""
-    found = _known.get(module)
-    if found is None:
-        found = _known[module] = any(isinstance(op, tt.PrintOp) for op in module.walk())
-    return found
+def _has(module: ModuleOp, kind: type[Operation]) -> bool:
+    """Whether there is such an op in `module`."""
+    known = _known.setdefault(module, {})
+    if kind not in known:
+        known[kind] = any(isinstance(op, kind) for op in module.walk())
+    return known[kind]
 
 
 def _program(line: str) -> str:

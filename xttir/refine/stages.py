@@ -138,6 +138,9 @@ class Validation:
         self.skipped[reason] = self.skipped.get(reason, 0) + 1
 
 
+FENCES = "triton-nvidia-gpu-fence-insertion"
+"""The pass after which proxy fences between partitions stand."""
+
 MAX_SIMPLER = 16
 """Steps in which a case that shows a fault is made plainer."""
 
@@ -332,7 +335,9 @@ class _Validator:
         result.cases.append(case)
         result.rows[first].cases += 1
         base, at = source, first
+        fenced = False
         for row in result.rows[first + 1 :]:
+            fenced |= row.stage.name == FENCES
             if row.status in (SAME, UNSUPPORTED) or row.invalid is not None:
                 continue
             if row.like >= first:
@@ -345,7 +350,7 @@ class _Validator:
                 self._unsupported(row, outcome.unsupported)
                 continue
             row.cases += 1
-            differences = compare(case, base, outcome)
+            differences = compare(case, base, outcome, fenced=fenced)
             row.findings += [Finding(row.index, at, case, d) for d in differences]
             if any(d.is_fault for d in differences):
                 row.status = MISMATCH
@@ -442,9 +447,10 @@ class _Validator:
             outcome = self._target(index, tight, source)
             if outcome.unsupported is not None:
                 continue
+            fenced = any(s.name == FENCES for s in self.stages[: index + 1])
             found = [
                 Finding(index, finding.base, tight, d)
-                for d in compare(tight, source, outcome)
+                for d in compare(tight, source, outcome, fenced=fenced)
                 if d.is_fault
             ]
             if found:
