@@ -19,9 +19,15 @@ from xdsl.traits import IsTerminator
 
 from xttir.dialects import scf, tt, ttg, ttng
 from xttir.dialects.memory_access import GlobalAccess, global_accesses
+from xttir.dialects.tt.memory import (
+    AtomicCASForm,
+    AtomicLoadForm,
+    AtomicRMWForm,
+    AtomicStoreForm,
+)
 from xttir.interp.types import element_type, is_float_type, shape_of
 
-_ATOMICS = (tt.AtomicRMWOp, tt.AtomicCASOp, tt.AtomicLoadOp, tt.AtomicStoreOp, tt.AtomicPollOp)
+_ATOMICS = (AtomicRMWForm, AtomicCASForm, AtomicLoadForm, AtomicStoreForm, tt.AtomicPollOp)
 _LOADS = (
     tt.LoadOp,
     tt.DescriptorLoadOp,
@@ -158,7 +164,7 @@ def _reads(op: Operation) -> bool:
 
 
 def _writes(op: Operation) -> bool:
-    return not isinstance(op, (*_LOADS, tt.AtomicLoadOp))
+    return not isinstance(op, (*_LOADS, AtomicLoadForm))
 
 
 def pointer_of(op: Operation) -> SSAValue:
@@ -174,7 +180,7 @@ def _used(op: Operation) -> bool:
 
 
 def _adds_floats(op: Operation) -> bool:
-    if isinstance(op, tt.AtomicRMWOp):
+    if isinstance(op, AtomicRMWForm):
         return op.atomic_rmw_op.value.data == tt.RMWOp.FADD
     if isinstance(op, _REDUCTIONS):
         return op.kind.value.data == tt.DescriptorReduceKind.ADD

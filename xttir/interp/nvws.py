@@ -25,7 +25,7 @@ from xttir.interp.order import Components, Known, Positions, Released
 from xttir.interp.plan import Compiler, Frame, Implementations, Step
 from xttir.interp.taint import observe_branch
 from xttir.interp.tma import with_shape
-from xttir.interp.ttg_memory import shape_of_memory
+from xttir.interp.ttg_memory import dtype_of_memory, shape_of_memory
 from xttir.interp.ttng_sync import missing, operand_slots, passed, wanted_of
 
 Slots = tuple[int, ...]
@@ -240,6 +240,22 @@ def build_load(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     return run
 
 
+def build_try_cancel(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """nvws.clc_try_cancel: the answer that hands no program over, there when it returns (see
+    `launch_control`)."""
+    assert isinstance(op, nvws.CLCTryCancelOp)
+    ty = op.result.type
+    nothing = np.zeros((1,) * (1 + len(shape_of_memory(ty))), dtype_of_memory(ty))
+
+    def run(m: Machine, frame: Frame) -> None:
+        engine, at = m.clock.engine(LOADS), m.positions()
+        shared.store(m, op, frame[ins[0]], nothing, stamp=engine.stamp())
+        engine.commit(at)
+        engine.wait(0, at)
+
+    return run
+
+
 class Tokens(_Shared):
     """`nvws.create_token`: for every buffer a barrier that it is full, and one that it is empty."""
 
@@ -334,6 +350,7 @@ def register(implementations: Implementations) -> None:
         nvws.ArefPhiOp: build_phi,
         nvws.DescriptorLoadOp: build_load,
         nvws.DescriptorGatherOp: build_load,
+        nvws.CLCTryCancelOp: build_try_cancel,
         nvws.CreateTokenOp: build_tokens,
         nvws.ProducerAcquireOp: build_token_wait,
         nvws.ConsumerWaitOp: build_token_wait,

@@ -23,6 +23,7 @@ _LATER_STEPS: dict[str, str] = {
     "ttg": "xttir.interp.ttg",
     "ttng": "xttir.interp.ttng",
     "nvws": "xttir.interp.nvws",
+    "tti": "xttir.interp.tti",
     "ub": "xttir.interp.ub",
 }
 """Dialect -> module whose `register` adds the builders of its ops."""

@@ -7,7 +7,7 @@ order of events; that nobody looks at it too early is what `interp.shared` check
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,7 +54,7 @@ def _by_stage(use: Use) -> bool:
     """Whether what uses a memory takes one stage of it, as far as is seen here."""
     user = use.operation
     if isinstance(user, ttg.WarpSpecializePartitionsOp):
-        captured = [region.block.args[use.index] for region in user.partition_regions]
+        captured = [region.blocks[0].args[use.index] for region in user.partition_regions]
         return any(_by_stage(inner) for argument in captured for inner in argument.uses)
     return isinstance(user, ttg.MemDescIndexOp) or bool(user.regions)
 
@@ -221,35 +221,40 @@ def build_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     return run
 
 
-def _numbers(shape: tuple[int, ...], axis: int, index: np.ndarray) -> np.ndarray:
-    """int64 (b, *t): numbers in row-major order of a view of `shape` of the elements at `index`
-    (b, *t) along `axis`, elsewhere at their own place."""
-    found = np.zeros((1,) * index.ndim, np.int64)
-    stride = 1
-    for k in reversed(range(len(shape))):
-        if k == axis:
-            where = index.astype(np.int64)
-        else:
-            form = (1,) * (k + 1) + (-1,) + (1,) * (len(shape) - k - 1)
-            where = np.arange(index.shape[k + 1], dtype=np.int64).reshape(form)
-        found = found + where * stride
-        stride *= shape[k]
-    return found
-
-
-def _gathered(m: Machine, op: Operation, desc: Desc, ty: Attribute, axis: int, index: Any) -> Desc:
-    """The elements of `desc` at `index` (a tensor of type `ty`) along `axis`."""
+def gathered(
+    m: Machine,
+    op: Operation,
+    desc: Desc,
+    ty: Attribute,
+    axis: int,
+    index: Any,
+    shifts: Sequence[np.ndarray] = (),
+) -> Desc:
+    """The elements of `desc` at `index` (a tensor of type `ty`) along `axis`, elsewhere at their
+    own place; `shifts` (int[1 or b] for each axis) are added to all of that. Indices that are out
+    of bounds are reported, and wrap."""
     shape = shape_of(ty)
     observe_access(m, op, index, None)
     array = dense(plain(index))
-    array = np.broadcast_to(array, (array.shape[0], *shape))
-    extent = desc.shape[axis]
-    outside = (array < 0) | (array >= extent)
-    if outside.any():
-        if m.policy.on("bounds"):
-            _report_gather(m, op, array, outside, extent)
-        array = array % extent
-    return desc.gather(_numbers(desc.shape, axis, array), shape)
+    numbers = np.zeros((1,) * (len(shape) + 1), np.int64)
+    stride = 1
+    for k in reversed(range(len(shape))):
+        if k == axis:
+            where = np.broadcast_to(array, (array.shape[0], *shape)).astype(np.int64)
+        else:
+            form = (1,) * (k + 1) + (-1,) + (1,) * (len(shape) - k - 1)
+            where = np.arange(shape[k], dtype=np.int64).reshape(form)
+        if shifts:
+            where = where + shifts[k].reshape((-1,) + (1,) * len(shape)).astype(np.int64)
+        extent = desc.shape[k]
+        outside = (where < 0) | (where >= extent)
+        if outside.any():
+            if m.policy.on("bounds"):
+                _report_gather(m, op, where, outside, extent)
+            where = where % extent
+        numbers = numbers + where * stride
+        stride *= extent
+    return desc.gather(numbers, shape)
 
 
 def _report_gather(
@@ -276,7 +281,7 @@ def build_gather(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     axis, ty = op.axis.value.data, op.indices.type
 
     def run(m: Machine, frame: Frame) -> None:
-        view = _gathered(m, op, frame[ins[0]], ty, axis, frame[ins[1]])
+        view = gathered(m, op, frame[ins[0]], ty, axis, frame[ins[1]])
         frame[outs[0]] = shared.load(m, op, view)
 
     return run
@@ -289,7 +294,7 @@ def build_scatter(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     axis, ty = op.axis.value.data, op.indices.type
 
     def run(m: Machine, frame: Frame) -> None:
-        view = _gathered(m, op, frame[ins[0]], ty, axis, frame[ins[2]])
+        view = gathered(m, op, frame[ins[0]], ty, axis, frame[ins[2]])
         value = frame[ins[1]]
         shared.store(m, op, view, value)
         if m.policy.on("lanes"):
@@ -329,7 +334,7 @@ def build_atomic_scatter(c: Compiler, op: Operation, ins: Slots, outs: Slots) ->
     kind = tt.RMWOp(op.atomic_rmw_op.value.data).keyword  # pyright: ignore
 
     def run(m: Machine, frame: Frame) -> None:
-        view = _gathered(m, op, frame[ins[0]], ty, axis, frame[ins[2]])
+        view = gathered(m, op, frame[ins[0]], ty, axis, frame[ins[2]])
         value, mask = frame[ins[1]], frame[ins[3]] if len(ins) > 3 else None
         observe_access(m, op, value, mask)
         where = None if mask is None else dense(plain(mask))

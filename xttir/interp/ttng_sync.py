@@ -247,5 +247,7 @@ def register(implementations: Implementations) -> None:
         ttng.FenceAsyncSharedOp: build_fence,
         ttng.FenceMBarrierInitReleaseClusterOp: build_nothing,
         ttng.ClusterBarrierOp: build_nothing,
+        ttng.ClusterArriveOp: build_nothing,
+        ttng.ClusterWaitOp: build_nothing,
         ttng.TensormapFenceproxyAcquireOp: build_nothing,
     }

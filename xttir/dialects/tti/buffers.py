@@ -17,6 +17,7 @@ from xdsl.irdl import (
 from xdsl.traits import MemoryReadEffect, MemoryWriteEffect, Pure
 
 from xttir.dialects.layouts.encodings import SHARED_ENCODINGS
+from xttir.dialects.memory_access import GlobalAccess
 from xttir.dialects.ods import I32_ATTR, bare_type, enum_attr, keyword_directive
 from xttir.dialects.tt.traits import check
 from xttir.dialects.tt.types import INT_TENSOR, PTR_LIKE, TENSOR
@@ -138,7 +139,7 @@ class ExperimentalLockAcquireOp(IRDLOperation):
     lock = operand_def(PTR_LIKE)
     pred = opt_operand_def(i1)
     assembly_format = "$lock (`,` $pred^)? attr-dict `:` type($lock)"
-    traits = traits_def(MemoryWriteEffect())
+    traits = traits_def(MemoryWriteEffect(), GlobalAccess("atomic"))
 
 
 @irdl_op_definition
@@ -149,4 +150,4 @@ class ExperimentalLockReleaseOp(IRDLOperation):
     lock = operand_def(PTR_LIKE)
     pred = opt_operand_def(i1)
     assembly_format = "$lock (`,` $pred^)? attr-dict `:` type($lock)"
-    traits = traits_def(MemoryWriteEffect())
+    traits = traits_def(MemoryWriteEffect(), GlobalAccess("atomic"))
