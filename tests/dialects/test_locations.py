@@ -183,3 +183,15 @@ module {
     assert locations_of(a) == (Location("s.py", 9, 9), Location("k.py", 2, 2, CALLED_FROM))
     assert locations_of(b) == ()
     assert location_of(op) == Location("s.py", 9, 9)
+
+
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_paths_beyond_ascii(where: str) -> None:
+    path, name = "/home/j\\C3\\BCrgen/k.py", "\\CE\\B1"
+    aliases = f'#f = loc("{path}":3:5)\n#n = loc("{name}"(#f))'
+    for location in ("loc(#f)", "loc(#n)", f'loc("{path}":3:5)', f'loc(fused["{path}":3:5])'):
+        text = module(location, **{where: aliases})
+        assert location_of(addition(text)) == Location("/home/jürgen/k.py", 3, 5)
+        printed = StringIO()
+        TTPrinter(stream=printed, print_debuginfo=True).print_op(parse_module(text))
+        assert path in printed.getvalue()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from xdsl.dialects.builtin import BytesAttr, StringAttr
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind
 
@@ -218,3 +219,10 @@ def test_speed() -> None:
         return (time.process_time() - start) / ops * 100
 
     assert any(measure() < 0.060 for _ in range(10))
+
+
+def test_texts_beyond_ascii_are_strings_as_in_mlir() -> None:
+    text = 'module attributes {a = "\\C3\\BC", b = "\\FF"} {}'
+    attributes = parse_module(text).attributes
+    assert attributes["a"] == StringAttr("ü")
+    assert attributes["b"] == BytesAttr(b"\xff")

@@ -241,6 +241,12 @@ def test_locations() -> None:
     assert [(place.file, place.line) for place in places[3]][1] == ("lib.py", 3)
 
 
+def test_paths_beyond_ascii() -> None:
+    text = LOC.replace('"a.py"', '"/j\\303\\274rgen/a \\"b\\".py"')
+    first = locations_of(instructions(function(parse_ptx(text, "k.ptx")))[0])
+    assert first[1] == Location('/jürgen/a "b".py', 10, 3)
+
+
 def test_what_is_kept_as_text(parse_body: ParseBody) -> None:
     func = parse_body('.pragma "nounroll"; unused: mov.u32 r0, 1; ret;')
     kept = [op.text.data for op in func.walk() if isinstance(op, DirectiveOp)]

@@ -7,6 +7,7 @@ source file: there the one before the block stays in force.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 
 from xdsl.dialects.builtin import (
@@ -113,5 +114,17 @@ def _files(texts: list[str]) -> dict[int, str]:
         if text == ".file" and index + 2 < len(texts):
             number, path = texts[index + 1 : index + 3]
             if number.isdecimal() and path[0] == '"':
-                found[int(number)] = path[1:-1]
+                found[int(number)] = _unescaped(path[1:-1])
     return found
+
+
+def _unescaped(path: str) -> str:
+    """A path as LLVM writes it: bytes beyond ASCII in octal, quotes and backslashes escaped."""
+    if "\\" not in path:
+        return path
+    data = re.sub(
+        rb'\\(?:([0-7]{3})|(["\\]))',
+        lambda m: bytes([int(m[1], 8) & 255]) if m[1] else m[2],
+        path.encode(),
+    )
+    return data.decode(errors="replace")
