@@ -209,7 +209,7 @@ class Generator:
         chosen = tuple(values.items())
         if self.base is None:
             made = self._drawn(values, label, rng, number)
-            return replace(made, values=chosen, number=number, drawn=True)
+            return replace(made, values=chosen, number=number)
         base = self.base
         arguments = tuple(
             replace(a, value=values[a.name]) if isinstance(a, ScalarArg) and a.name in values else a
@@ -305,7 +305,9 @@ def _values(
         wanted += [_up(block + block // 2, step), _up(BLOCKS * block - 1, step)]
     wanted += [n * step for n in SMALL]
     if unit > 1:
+        # Below minus a block a division tells signed numbers from unsigned ones.
         wanted += [_up(unit + 1, step), _up(ROUNDS * unit, step), _up(unit, step)]
+        wanted += [_up(-2 * unit - 1, step)]
     wanted += [n for c in near[:1] for n in (c, c + step, c - step)]
     wanted += near[1:]
     wanted += [] if unit else constants[: len(constants) - len(near)]
@@ -345,7 +347,7 @@ def covering(sizes: Sequence[int], limit: int, seed: int = 0) -> list[tuple[int,
     }
     open_pairs -= _pairs(first)
     while len(rows) < limit and open_pairs:
-        i, a, j, b = min(open_pairs, key=lambda p: (p[1] + p[3], p))
+        i, a, j, b = min(open_pairs, key=_distance)
         candidates: list[tuple[int, ...]] = []
         for k in range(12):
             row = [0 if k == 0 else int(rng.integers(n)) for n in sizes]
@@ -355,6 +357,13 @@ def covering(sizes: Sequence[int], limit: int, seed: int = 0) -> list[tuple[int,
         rows.append(best)
         open_pairs -= _pairs(best)
     return rows
+
+
+def _distance(pair: tuple[int, int, int, int]) -> tuple[int, tuple[int, int, int, int]]:
+    """How soon two indices of two axes are to occur together: early ones first, one that is beside
+    the first of the other axis twice as soon, so that all occur."""
+    _, a, _, b = pair
+    return (2 if a and b else 1) * (a + b), pair
 
 
 def _pairs(row: Sequence[int]) -> set[tuple[int, int, int, int]]:

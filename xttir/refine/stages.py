@@ -410,11 +410,11 @@ class _Validator:
 
     def _source(self, first: int, case: Case) -> tuple[Case, Outcome]:
         """The outcome of a stage that others are compared with, and the case cut to it. Where the
-        programs of a drawn case get in each other's way, one does."""
+        programs of a case of ours get in each other's way, one does."""
         limit = 0 if case.user else MAX_TRIPS
         source = run_case(case, *self.prepared[first], trips=limit)
         alone = replace(case, grid=(1, 1, 1))
-        if source.faults and case.drawn and case.grid != alone.grid:
+        if source.faults and not case.user and case.grid != alone.grid:
             case, source = alone, run_case(alone, *self.prepared[first], trips=limit)
         if case.user or not source.defined:
             return case, source

@@ -51,8 +51,6 @@ class Case:
     """Of a generated case: the scalars that were chosen."""
     number: int = 0
     """Of a generated case: what the rest was drawn with."""
-    drawn: bool = False
-    """Whether grid, memory and all arguments were drawn, as there is no launch of the user's."""
 
     def scalars(self) -> dict[str, int | float]:
         """Values of the scalar arguments by name."""

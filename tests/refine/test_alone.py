@@ -1,0 +1,69 @@
+"""Sizes that the user did not launch: where programs then get in each other's way, one runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from xttir.interp.launch import ScalarArg, Storage, TensorArg
+from xttir.refine import inputs
+from xttir.refine.stages import Stage, validate
+from xttir.refine.status import MATCH, MISMATCH
+from xttir.refine.world import Case
+
+ROWS = """
+tt.func public @rows(%y: !tt.ptr<f32>, %stride: i32, %cols: i32) {
+  %c0 = arith.constant 0 : i32
+  %c64 = arith.constant 64 : i32
+  %one = arith.constant dense<1.0> : tensor<64xf32>
+  %pid = tt.get_program_id x : i32
+  %at = arith.muli %pid, %stride : i32
+  %row = tt.addptr %y, %at : !tt.ptr<f32>, i32
+  %rows = tt.splat %row : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>>
+  %range = tt.make_range {end = 64 : i32, start = 0 : i32} : tensor<64xi32>
+  %limit = tt.splat %cols : i32 -> tensor<64xi32>
+  scf.for %k = %c0 to %cols step %c64 : i32 {
+    %start = tt.splat %k : i32 -> tensor<64xi32>
+    %i = arith.addi %start, %range : tensor<64xi32>
+    %in = arith.cmpi slt, %i, %limit : tensor<64xi32>
+    %p = tt.addptr %rows, %i : tensor<64x!tt.ptr<f32>>, tensor<64xi32>
+    tt.store %p, %one, %in : tensor<64x!tt.ptr<f32>>
+  }
+  tt.return
+}
+"""
+
+
+def launched() -> Case:
+    """Three rows of 64 elements, one after the other: with more columns they overlap."""
+    data = np.zeros((3, 64), np.float32)
+    storage = Storage(data.reshape(-1).view(np.uint8), 0x5000_0000)
+    y = TensorArg("y", storage, 0, (192,), (1,), np.dtype(np.float32))
+    arguments = (y, ScalarArg("stride", 64), ScalarArg("cols", 64))
+    return Case("launch", (3, 1, 1), arguments, (storage,), user=True)
+
+
+def status(target: str) -> str:
+    stages = [Stage("", ROWS, file="a.mlir"), Stage("", target, file="b.mlir")]
+    return validate(stages, [launched()]).rows[1].status
+
+
+def test_a_step_that_is_wrong_from_the_second_block_on_is_found() -> None:
+    # The user's launch goes round the loop once.
+    assert status(ROWS.replace("arith.constant 64", "arith.constant 65")) == MISMATCH
+
+
+def test_another_walk_over_the_blocks_is_none() -> None:
+    halves = ROWS.replace("64xf32", "32xf32").replace("64x!", "32x!").replace("64xi32", "32xi32")
+    halves = halves.replace("end = 64", "end = 32").replace(
+        "arith.constant 64", "arith.constant 32"
+    )
+    assert status(halves) == MATCH
+
+
+@pytest.mark.parametrize("sizes", [(12, 12), (10, 10), (12, 9, 12), (8, 8, 8, 8, 8)])
+def test_all_but_every_value_of_every_size_occurs(sizes: tuple[int, ...]) -> None:
+    rows = inputs.covering(sizes, inputs.LIMIT)
+    assert len(rows) == inputs.LIMIT
+    seen = {(axis, value) for row in rows for axis, value in enumerate(row)}
+    assert sum(sizes) - len(seen) <= 1
