@@ -140,6 +140,31 @@ def test_a_barrier_left_out_far_away_is_not_missed(condition: str):
     assert asked(body).why
 
 
+@pytest.mark.parametrize(("start", "grows"), [("0.000000e+00", True), ("0xFF800000", False)])
+def test_a_carried_float_is_no_count(start: str, grows: bool):
+    """In steps of 1/8 it would stand still, cut to an integer; minus infinity does."""
+    inner = [
+        index("a", "%c0"),
+        "%d = arith.cmpf oge, %sum, %far : f32",
+        store("a"),
+        f"scf.if %d {{ }} else {{ {MEET} }}",
+        turned("a"),
+        MEET,
+        "%more = arith.addf %sum, %eighth : f32",
+        "scf.yield %more : f32",
+    ]
+    body = "\n".join(
+        [
+            f"%start = arith.constant {start} : f32",
+            "%eighth = arith.constant 1.250000e-01 : f32",
+            "%end = scf.for %i = %c0 to %n step %c1 iter_args(%sum = %start) -> (f32) : i32 {",
+            *inner,
+            "}",
+        ]
+    )
+    assert bool(asked(body).why) == grows
+
+
 def test_the_last_iterations_may_differ():
     body = loop(
         "%m = arith.subi %n, %c2 : i32",

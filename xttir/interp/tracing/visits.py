@@ -68,7 +68,9 @@ class Visits:
     def _told(self, value: Any) -> Any:
         if isinstance(value, np.ndarray):
             flat = value.reshape(-1)
-            return int(flat[0] if flat.size == 1 else flat[self.tracer.active[0]])
+            one = flat[0] if flat.size == 1 else flat[self.tracer.active[0]]
+            # A float is no count: what it is told by must not be cut to an integer.
+            return int(one) if value.dtype.kind in "iub" else one.item()
         if isinstance(value, View):
             return ("view", id(value.pattern), value.shift)
         return type(value).__name__
