@@ -57,6 +57,7 @@ from xttir.dialects.ttng.mma_checks import (
 )
 from xttir.dialects.ttng.packed import check_packed
 from xttir.dialects.ttng.sync import BarriersAndPreds
+from xttir.dialects.ttng.tmem_access import check_tmem_access
 from xttir.dialects.ttng.types import (
     PACKED_OPERAND,
     PACKED_RESULT,
@@ -347,6 +348,7 @@ class TMEMLoadOp(LayoutOp):
             "source must be a tensor memory buffer with a tensor memory encoding",
         )
         check_register_rank(self.result.type)
+        check_tmem_access(self.result.type, source, "result")
         check_tmem_reduction(
             self,
             source,
@@ -382,6 +384,7 @@ class TMEMStoreOp(LayoutOp):
         check(is_tensor_memory(target.encoding), "should use tensor memory encoding")
         check_mutable(target)
         check_register_rank(self.src.type)
+        check_tmem_access(self.src.type, target, "source")
         check_extent(self.src.type, target)
 
 
@@ -402,6 +405,7 @@ class TMEMAllocOp(LayoutOp):
         check(is_tensor_memory(type_.encoding), "should use tensor memory encoding")
         if self.src is not None:
             check_register_rank(self.src.type)
+            check_tmem_access(self.src.type, type_, "source")
         check_alloc(None if self.src is None else self.src.type, type_)
 
 
