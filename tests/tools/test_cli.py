@@ -145,6 +145,22 @@ def test_the_status_of_the_script_is_heeded(folder: Path):
     assert sanitize(folder, "import sys\nlaunch(double)\nsys.exit(0)\n").code == 0
 
 
+def test_a_script_that_ends_the_process_loses_no_report(folder: Path):
+    forked = "import os\npid = os.fork()\nif pid == 0: os._exit(0)\nos.waitpid(pid, 0)\n"
+    done = sanitize(folder, forked + "launch(unmasked)\nos._exit(0)\n")
+    assert done.code == 1
+    assert "error[out-of-bounds]" in done.stderr
+    waits = "import os, threading\nthreading.Thread(target=threading.Event().wait).start()\n"
+    done = sanitize(folder, waits + "launch(double)\nos._exit(0)\n")
+    assert done.code == 0
+    assert "no fault" in done.stderr
+    assert sanitize(folder, "import os\nlaunch(double)\nos._exit(7)\n").code == 2
+    thread = "import os, threading\nt = threading.Thread(target=os._exit, args=(0,))\nt.start()\n"
+    done = sanitize(folder, thread + "t.join()\nthreading.Event().wait()\n")
+    assert done.code == 3
+    assert "there is no report" in done.stderr
+
+
 def test_a_kernel_that_does_not_compile_is_misuse_in_the_kernel(folder: Path):
     text = "@triton.jit\ndef broken(x):\n    y = nowhere\n\nbroken[(1,)](torch.zeros(1))\n"
     done = sanitize(folder, text, "--format", "json")

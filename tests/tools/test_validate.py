@@ -193,7 +193,8 @@ def test_other_input_errors(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "no function"),
+        ("", "is empty"),
+        ("llvm.func @f() {\n llvm.return\n}", "it holds llvm.func: not Triton's IR"),
         ("module {}", "no function"),
         ("module {\n tt.func private @p(i32) -> i32\n}", "no function"),
         ("module {\n func.func @a() { func.return }\n}", "no function"),

@@ -255,6 +255,10 @@ def is_shared(buffer: Buffer) -> bool:
     return buffer.op.name.startswith("ttg.")
 
 
+def _space(view: MemDesc) -> str:
+    return "shared memory" if is_shared(view.buffer) else "tensor memory"
+
+
 def _report_proxy(
     m: Machine, view: MemDesc, mine: Access, other: Access, slots: np.ndarray
 ) -> None:
@@ -299,7 +303,7 @@ def _report_race(m: Machine, view: MemDesc, mine: Access, other: Access, slots: 
     m.log.report(
         mine.op,
         Kind.RACE,
-        f"{mine.kind} of shared memory races with {what}",
+        f"{mine.kind} of {_space(view)} races with {what}",
         key=(id(other.op),),
         order=(pid,),
         others=others,
@@ -344,8 +348,8 @@ def _never_written(m: Machine, op: Operation, view: MemDesc, unwritten: np.ndarr
     return Origin(
         op,
         Kind.UNINITIALIZED,
-        "shared memory that nobody has written",
-        "load from shared memory that nobody has written",
+        f"{_space(view)} that nobody has written",
+        f"load from {_space(view)} that nobody has written",
         others,
         (f"program {m.log.program(pid)}: {_buffer_text(view)}",),
         "store to it, or wait for what does, before it is read",
@@ -363,7 +367,7 @@ def _report_freed(m: Machine, op: Operation, kind: AccessKind, view: MemDesc) ->
     m.log.report(
         op,
         Kind.LIFETIME,
-        f"{kind} of shared memory that has been freed",
+        f"{kind} of {_space(view)} that has been freed",
         key=(id(freed),),
         order=(pid,),
         others=others,

@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from xttir.diagnostics import InputError, Location, Unsupported
-from xttir.refine.pipeline import PassFailed, pass_name, rejected
+from xttir.refine.pipeline import PassFailed, escaped, pass_name, rejected
 from xttir.refine.stages import Stage
 
 _TO_LLVM = "add_to_llvmir"
@@ -155,11 +155,11 @@ def capture(
         _compile(source, target, options, end, sink)
 
     stages: list[Stage] = []
-    running = "the front end"
+    running, pipeline = "the front end", ""
     with tempfile.TemporaryFile() as log:
         for what, value in forked(work, log.fileno()):
             if what == "pass":
-                running = pass_name(value)
+                running, pipeline = pass_name(value), value
             elif what == "stage":
                 stages.append(value)
             else:
@@ -167,7 +167,7 @@ def capture(
                 text = log.read().decode(errors="replace")
                 first = next((x for x in text.splitlines() if "error:" in x), "")
                 why = first.partition("error:")[2].strip() or value
-                raise PassFailed(running, what, why, text, stages)
+                raise PassFailed(running, what, why, text, stages, pipeline)
     return stages
 
 
@@ -324,8 +324,9 @@ def capture_module(source: Stage, cc: int, *, end: str = "ttgir") -> list[Stage]
         if error.stages:
             raise
         raise rejected(error.how, error.why, error.log, source.file) from error
+    place = f'"{escaped(source.file)}"'
     for stage in made:
-        stage.located = _OWN_PLACE.sub(f'"{source.file}"', stage.located)
+        stage.located = _OWN_PLACE.sub(lambda _: place, stage.located)
     return made
 
 

@@ -30,12 +30,16 @@ class PassFailed(XttirError):
 
     `name`: the pass. `how`: "failed", "crashed" or "timed out". `stages`: the module as it was
     given and after every pass before it. `log`: what the compiler wrote to standard error.
+    `pipeline`: the pass with its options, where that is known.
     """
 
     exit_code = 1
 
-    def __init__(self, name: str, how: str, why: str, log: str, stages: list[Stage]):
+    def __init__(
+        self, name: str, how: str, why: str, log: str, stages: list[Stage], pipeline: str = ""
+    ):
         super().__init__(f"pass {name} {how}" + (f": {why}" if why else ""))
+        self.pipeline = pipeline
         self.name, self.how, self.why, self.log, self.stages = name, how, why, log, stages
 
 
@@ -69,6 +73,11 @@ def _balanced(text: str) -> bool:
         if depth < 0:
             return False
     return depth == 0
+
+
+def escaped(path: str) -> str:
+    """A path as it stands in a string of MLIR's."""
+    return path.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def pass_name(pipeline: str) -> str:
@@ -108,8 +117,16 @@ class PassRunner:
         Raises `InputError` when Triton rejects the module or the pipeline, `PassFailed` when a
         pass fails.
         """
+        try:
+            return self._apply(text, pipeline, file, nested, timeout)
+        except KeyboardInterrupt:
+            # The child has not answered, and would answer the next question with this.
+            self.close()
+            raise
+
+    def _apply(self, text: str, pipeline: str, file: str, nested: bool, timeout: float) -> Applied:
         passes = split_pipeline(pipeline)
-        request = {"text": text, "file": file, "passes": passes, "nested": nested}
+        request = {"text": text, "file": escaped(file), "passes": passes, "nested": nested}
         process = self._running()
         assert process.stdin is not None
         try:
@@ -219,7 +236,7 @@ def rejected(how: str, why: str, log: str, file: str) -> InputError:
 
 
 def _place(line: str, file: str) -> Location:
-    where = re.match(r".*module\.mlir:(\d+):(\d+)", line)
+    where = re.match(r'.*module\.mlir"?:(\d+):(\d+)', line)
     if where is None:
         return Location(file)
     return Location(file, int(where[1]), int(where[2]))

@@ -61,7 +61,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if command not in COMMANDS:
             raise UsageError(f"unknown command '{command}'" + options.near(command, COMMANDS))
         code = COMMANDS[command](rest)
-        return _leave(code) if argv is None and command in LEAVES else code
+        leaves = command in LEAVES or _script_left()
+        return _leave(code) if argv is None and leaves else code
     except UsageError as error:
         print(f"xttir: error: {error}", file=sys.stderr)
         print("xttir --help lists the commands and options", file=sys.stderr)
@@ -74,6 +75,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 LEAVES = ("validate",)
 """Commands that hold so many objects that freeing them one by one takes longer than many a run."""
+
+
+def _script_left() -> bool:
+    """Whether the script has ended the process at once, so that its threads are not waited for."""
+    script = sys.modules.get("xttir.tools.script")
+    return script is not None and script.left_at_once
 
 
 def _leave(code: int) -> int:
@@ -300,6 +307,9 @@ def reduce(words: Sequence[str]) -> int:
     kept = [name for name in ("passes", "pass", "check", "command") if values[name]]
     if script and kept:
         raise UsageError(f"--{kept[0]} is for modules: of a script, the first bad pass is found")
+    own = [name for name in ("arg", "grid") if name in given]
+    if script and own:
+        raise UsageError(f"--{own[0]} is for modules: a script makes its launches itself")
     if len(kept) != 1 and not script:
         raise UsageError("reduce needs one of --passes, --pass, --check and --command")
     from xttir.tools.reduce import Settings, reduce_file, reduce_script
@@ -313,6 +323,8 @@ def reduce(words: Sequence[str]) -> int:
         arguments=values["arg"],
         grid=values["grid"],
         seed=values["seed"],
+        cc=values["cc"],
+        end=values["to"],
         function=values["entry"],
         time=values["time"],
         timeout=values["timeout"],
@@ -552,8 +564,12 @@ def _option_help(title: str, table: Sequence[Option]) -> list[str]:
 
 
 def _default(option: Option) -> str:
-    if option.default in ("", RunPolicy().checks):
-        return "" if option.default == "" else " (all)"
+    if option.default in ("", ()):
+        return ""
+    if option.default == RunPolicy().checks:
+        return " (all)"
+    if option.name == "grid":
+        return f" ({','.join(map(str, option.default))})"
     return f" ({option.default})"
 
 

@@ -386,6 +386,7 @@ REDUCE_OPTIONS: tuple[Option, ...] = (
     Option("command", "", "keep: the command, given the file, ends with status 0", str, "CMD"),
     Option("keep", "", "keep: the text matches this regular expression", str, "REGEX"),
     Option("output", "", "write the module to FILE (standard output)", str, "FILE", short="o"),
+    *(replace(o, help=f"scripts: {o.help}") for o in VALIDATE_OPTIONS if o.name in ("cc", "to")),
     *(o for o in MODULE_OPTIONS if o.name in ("arg", "entry", "grid")),
     replace(_BY_NAME["seed"], help="seed of random arguments", policy=""),
     Option("time", 300, "seconds that the reduction may take", _number(1), "SECONDS"),

@@ -85,11 +85,16 @@ def read_text(path: str) -> str:
         data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
     except OSError as error:
         raise InputError(f"cannot read: {error.strerror or error}", Location(path)) from error
+    name = "<stdin>" if path == "-" else path
     try:
-        return data.decode()
+        # A byte order mark at the beginning is no text.
+        text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        raise InputError("not a text file (invalid UTF-8)", Location(path, line)) from error
+        raise InputError("not a text file (invalid UTF-8)", Location(name, line)) from error
+    if not text.strip():
+        raise InputError("the file is empty", Location(name))
+    return text
 
 
 def description_of(module: ModuleOp, inputs: Inputs, policy: RunPolicy) -> LaunchDescription:

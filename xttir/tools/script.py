@@ -8,6 +8,7 @@ frames only; a failed assertion is a finding at its line.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import importlib.util
 import inspect
 import os
@@ -21,7 +22,7 @@ import types
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import xttir
 from xttir.diagnostics import Fault, InputError, Kind, Location, Unsupported, XttirError
@@ -39,6 +40,40 @@ MAX_NOTE_LINES = 12
 
 class NotRunnable(InputError):
     """There is nothing to run: no such module."""
+
+
+class LeftAtOnce(BaseException):
+    """The script has called `os._exit(status)`, which would lose the report."""
+
+    def __init__(self, status: int):
+        super().__init__(status)
+        self.status = status
+
+
+left_at_once = False
+"""Whether a script has: then nothing of it is to be waited for at the end of the process."""
+
+
+@contextlib.contextmanager
+def _exit_heeded() -> Iterator[None]:
+    """Inside, `os._exit` of the process and thread that runs the script raises `LeftAtOnce`. What
+    the script forks ends as ever; another thread ends the process, and says what is lost."""
+    process, thread, leave = os.getpid(), threading.get_ident(), os._exit
+
+    def left(status: int) -> NoReturn:
+        if os.getpid() != process:
+            leave(status)
+        if threading.get_ident() != thread:
+            text = "xttir: a thread of the script ended the process (os._exit): there is no report"
+            os.write(2, f"{text}\n".encode())
+            leave(status or 3)
+        raise LeftAtOnce(status)
+
+    os._exit = left  # pyright: ignore[reportAttributeAccessIssue]
+    try:
+        yield
+    finally:
+        os._exit = leave
 
 
 def read_script(path: str) -> types.CodeType:
@@ -103,11 +138,17 @@ def run(start: Callable[[], None], report: Report) -> None:
     """Call `start` and write into `report` how it ended. Raises nothing but `NotRunnable`."""
     previous = threading.excepthook
     threading.excepthook = lambda args: _thread_ended(args, report, previous)
+    global left_at_once
     try:
-        start()
-        _join_threads()
+        with _exit_heeded():
+            start()
+            _join_threads()
     except NotRunnable:
         raise
+    except LeftAtOnce as error:
+        left_at_once = True
+        report.script_exit = error.status
+        report.exit_place = user_location(error)
     except SystemExit as error:
         report.script_exit = _exit_status(error)
         report.exit_place = user_location(error)

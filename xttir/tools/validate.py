@@ -368,7 +368,11 @@ def pass_failed(error: PassFailed, places: tuple[Location, ...]) -> Fault:
         f"pass {error.name} {error.how}" + (f": {error.why}" if error.why else ""),
         locations=places,
         notes=tuple(lines[:6]),
-        witness={"pass": error.name, "module": stage.text if stage else ""},
+        witness={
+            "pass": error.name,
+            "pipeline": error.pipeline,
+            "module": stage.text if stage else "",
+        },
     )
 
 

@@ -58,7 +58,7 @@ def find_function(module: ModuleOp, name: str = "") -> tt.FuncOp:
             f"the module has no function '{name}'{near}", location_of(module), _of(known)
         )
     if not found:
-        raise InputError("the module has no function (tt.func) with a body", location_of(module))
+        raise _no_function(module)
     public = [op for op in found if _is_public(op)]
     for choice in (public, found):
         if len(choice) == 1:
@@ -73,6 +73,15 @@ def find_function(module: ModuleOp, name: str = "") -> tt.FuncOp:
         location_of(module),
         _of({op.sym_name.data: op for op in outer or found}),
     )
+
+
+def _no_function(module: ModuleOp) -> InputError:
+    place = next((x for x in map(location_of, (module, *module.ops)) if x.file), None)
+    others = dict.fromkeys(op.name for op in module.ops if not isinstance(op, tt.FuncOp))
+    hint = f"it holds {', '.join(list(others)[:4])}: not Triton's IR" if others else ""
+    if any(isinstance(op, tt.FuncOp) for op in module.ops):
+        hint = "its functions are declarations"
+    return InputError("the module has no function (tt.func) with a body", place, hint)
 
 
 def _is_public(op: tt.FuncOp) -> bool:

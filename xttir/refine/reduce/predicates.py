@@ -7,6 +7,7 @@ whether it shows the same thing. A candidate that Triton's own parser rejects sh
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -157,8 +158,8 @@ class MeaningChanges:
                 break
         assert result is not None
         if not found:
+            _judged(result, self.pipeline)
             reasons = [f"{n} inputs: {why}" for why, n in result.skipped.items()]
-            reasons += [str(row.unsupported) for row in result.unsupported]
             raise InputError(
                 f"`{self.pipeline}` does not change the meaning, as far as "
                 f"{len(result.cases)} inputs show",
@@ -361,9 +362,12 @@ class CommandSucceeds:
             try:
                 return process.wait(self.timeout) == 0
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                process.wait()
                 return False
+            finally:
+                # Also what it has left behind, and after Ctrl-C.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
 
     def command(self, file: str, text: str) -> str:
         return f"{' '.join(self.words)} {file}"
@@ -394,9 +398,18 @@ def first_bad_pass(text: str, pipeline: str, predicate: MeaningChanges) -> tuple
         if row is not None:
             before_it = stages[row.index - 1].located if row.index > 1 else text
             return before_it, single_pass(stages[row.index].pipeline)
+        _judged(result, pipeline)
         if given is not None:
             break
     raise InputError(f"no pass of `{pipeline}` changes the meaning, as far as inputs show")
+
+
+def _judged(result: Validation, pipeline: str) -> None:
+    """Raise `Unsupported` where a stage could not be run, and so may well mean something else."""
+    for row in result.unsupported:
+        error = row.unsupported
+        what = f"cannot tell what `{pipeline}` changes: {getattr(error, 'what', error)}"
+        raise Unsupported(what, getattr(error, "location", None), getattr(error, "hint", ""))
 
 
 def single_pass(pipeline: str) -> str:

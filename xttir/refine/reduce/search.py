@@ -64,6 +64,8 @@ class Reduction:
     kept: int = 0
     seconds: float = 0.0
     complete: bool = False
+    interrupted: bool = False
+    """Ctrl-C ended the search: this is what it had reached."""
 
 
 def reduce_text(
@@ -105,6 +107,8 @@ class _Search:
             self.state.complete = True
         except _OutOfTime:
             pass
+        except KeyboardInterrupt:
+            self.state.interrupted = True
         self.state.seconds = time.monotonic() - self.began
         return self.state
 
