@@ -61,6 +61,22 @@ def test_another_walk_over_the_blocks_is_none() -> None:
     assert status(halves) == MATCH
 
 
+def test_a_division_that_takes_sizes_as_unsigned_is_found() -> None:
+    head = """
+  %c1 = arith.constant 1 : i32
+  %c63 = arith.constant 63 : i32
+  %up = arith.addi %cols, %c63 : i32
+  %blocks = arith.divsi %up, %c64 : i32
+  scf.for %n = %c0 to %blocks step %c1 : i32 {
+    %k = arith.muli %n, %c64 : i32"""
+    source = ROWS.replace("\n  scf.for %k = %c0 to %cols step %c64 : i32 {", head)
+    target = source.replace("arith.divsi", "arith.divui")
+    assert target != source != ROWS
+    stages = [Stage("", source, file="a.mlir"), Stage("", target, file="b.mlir")]
+    assert validate(stages, [launched()]).rows[1].status == MISMATCH
+    assert validate(stages).rows[1].status == MISMATCH
+
+
 @pytest.mark.parametrize("sizes", [(12, 12), (10, 10), (12, 9, 12), (8, 8, 8, 8, 8)])
 def test_all_but_every_value_of_every_size_occurs(sizes: tuple[int, ...]) -> None:
     rows = inputs.covering(sizes, inputs.LIMIT)

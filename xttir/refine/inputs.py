@@ -338,11 +338,11 @@ def _values(
     elif block > 1:
         # One block and a bit, and so many that programs which take several of them are full.
         wanted += [_up(block + block // 2, step), _up(BLOCKS * block - 1, step)]
-    wanted += [n * step for n in SMALL]
     if unit > 1:
         # Below minus a block a division tells signed numbers from unsigned ones.
+        wanted += [n * step for n in SMALL if n >= 0] + [_up(-2 * unit - 1, step)]
         wanted += [_up(unit + 1, step), _up(ROUNDS * unit, step), _up(unit, step)]
-        wanted += [_up(-2 * unit - 1, step)]
+    wanted += [n * step for n in SMALL]
     wanted += [n for c in near[:1] for n in (c, c + step, c - step)]
     wanted += near[1:]
     wanted += [] if unit else constants[: len(constants) - len(near)]
