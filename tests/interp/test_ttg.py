@@ -161,6 +161,19 @@ def test_assembly_whose_scalar_differs_between_threads(register: str, right: boo
         outcome(body)
 
 
+@pytest.mark.parametrize(
+    ("register", "value"), [("%cluster_ctarank", 0), ("%cluster_nctaid.x", 1), ("%nclusterid.x", 3)]
+)
+def test_assembly_in_a_cluster_of_one_block(register: str, value: int) -> None:
+    body = f"""
+    %w = ttg.inline_asm "mov.u32 $0, {register};" {{constraints = "=r", pure = true}} : () -> i32
+    %out = tt.splat %w : i32 -> tensor<128xi32, #blocked>
+{STORE}"""
+    result, _, y = outcome(body)
+    assert not result.faults
+    assert (y == value).all()
+
+
 def test_assembly_on_shared_memory_is_named() -> None:
     memory = "!ttg.memdesc<128xi32, #line, #ttg.shared_memory, mutable>"
     body = f"""

@@ -21,6 +21,7 @@ from xdsl.interpreter import InterpreterFunctions, impl, register_impls
 
 from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
+from xttir.dialects.layouts.placement import integer_attribute
 from xttir.dialects.locations import location_of
 from xttir.interp import ptx_cvt as ptx_cvt  # registers its instructions
 from xttir.interp.attributes import integer
@@ -470,6 +471,14 @@ def special_register(interp: Machine, name: str) -> np.ndarray:
         return np.zeros(1, np.uint64)
     if base == "nsmid":
         return np.ones(1, np.uint32)
+    if "cluster" in base and (integer_attribute(interp.module, "ttg.num-ctas") or 1) == 1:
+        # A cluster of one block.
+        if base in ("cluster_ctarank", "cluster_ctaid"):
+            return np.zeros(1, np.uint32)
+        if base in ("cluster_nctarank", "cluster_nctaid"):
+            return np.ones(1, np.uint32)
+        if base in ("clusterid", "nclusterid"):
+            return special_register(interp, f"%{base.replace('cluster', 'cta')}.{axis}")
     raise Unsupported(f"special register {name} in inline assembly")
 
 

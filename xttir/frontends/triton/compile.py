@@ -277,8 +277,24 @@ class XttirKernel(triton_compiler.CompiledKernel):
             from xttir.frontends.mlir import parse_module
 
             # Triton has verified it; checking its types again would cost a third of the parse.
-            self._ir = parse_module(self.ir_text, f"{self.name}.mlir", verify=False)
+            text = self.ir_text
+            self._ir = parse_module(text, f"{self.name}.mlir", verify=False)
+            if "ttng.tc_gen5_mma" in text:
+                _issue_products(self._ir)
         return self._ir
+
+
+def _issue_products(module: ModuleOp) -> None:
+    """What is left of the pipeline after TTGIR only issues the products of tcgen05. Those that are
+    not `is_async` are made to wait by a pass before (`triton-nvidia-mma-lowering`), which Gluon's
+    pipeline does not run."""
+    from xdsl.dialects.builtin import UnitAttr
+
+    from xttir.dialects import ttng
+
+    for op in module.walk():
+        if isinstance(op, ttng.TCGen5MMAOp | ttng.TCGen5MMAScaledOp):
+            op.is_async = UnitAttr()
 
 
 def options_of(metadata: Any) -> dict[str, Any]:

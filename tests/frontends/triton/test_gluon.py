@@ -1,0 +1,56 @@
+# pyright: reportArgumentType=false, reportAssignmentType=false, reportCallIssue=false
+"""Gluon kernels under the checks: ops that Gluon's pipeline lowers otherwise than Triton's."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia import blackwell
+from triton.experimental.gluon.language.nvidia.blackwell import mbarrier
+
+import xttir
+
+
+@gluon.jit
+def multiply(x, out, WAITS: gl.constexpr):
+    """out = the product of the two halves of x, which are then overwritten."""
+    N: gl.constexpr = 64
+    M: gl.constexpr = 128
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [2, 16], [4, 1], [1, 0])
+    shared: gl.constexpr = gl.NVMMASharedLayout.get_default_for([M, N], gl.float16)
+    right: gl.constexpr = gl.NVMMASharedLayout.get_default_for([N, N], gl.float16)
+    rows = gl.arange(0, M, gl.SliceLayout(1, layout))[:, None]
+    columns = gl.arange(0, N, gl.SliceLayout(0, layout))[None, :]
+    inner = gl.arange(0, N, gl.SliceLayout(1, layout))[:, None]
+    a = gl.allocate_shared_memory(gl.float16, [M, N], shared)
+    b = gl.allocate_shared_memory(gl.float16, [N, N], right)
+    a.store(gl.load(x + rows * N + columns))
+    b.store(gl.load(x + M * N + inner * N + columns))
+    bar = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(bar, count=1)
+    total = blackwell.allocate_tensor_memory(
+        gl.float32, [M, N], blackwell.TensorMemoryLayout([M, N], col_stride=1)
+    )
+    blackwell.fence_async_shared()
+    blackwell.tcgen05_mma(a, b, total, use_acc=False)
+    if WAITS:
+        blackwell.tcgen05_commit(bar)
+        mbarrier.wait(bar, phase=0)
+    a.store(gl.zeros([M, N], gl.float16, layout))
+    if not WAITS:
+        blackwell.tcgen05_commit(bar)
+        mbarrier.wait(bar, phase=0)
+    gl.store(out + rows * N + columns, gl.convert_layout(total.load(), layout))
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_product_without_a_barrier_is_only_issued(waits: bool) -> None:
+    with xttir.sanitize(cc=100) as session:
+        torch.manual_seed(0)
+        x = torch.randn(128 + 64, 64, device="cuda", dtype=torch.float16)
+        out = torch.empty(128, 64, device="cuda")
+        multiply[(1,)](x, out, waits, num_warps=4)
+        assert torch.allclose(out, x[:128].float() @ x[128:].float(), atol=1e-2)
+    assert [fault.kind for fault in session.faults] == ([] if waits else ["race"])
