@@ -8,6 +8,7 @@ module, bit for bit. It ends before LLVM. Dumps that a user has made are read by
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import pickle
 import re
@@ -21,7 +22,7 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from xttir.diagnostics import InputError, Location, Unsupported
-from xttir.refine.pipeline import PassFailed, escaped, pass_name, rejected
+from xttir.refine.pipeline import INSTALL, PassFailed, escaped, pass_name, rejected
 from xttir.refine.stages import Stage
 
 _TO_LLVM = "add_to_llvmir"
@@ -307,6 +308,8 @@ _OWN_PLACE = re.compile(rf'"[^"]*/{_FOLDER}[^"/]*/module\.mlir"')
 def capture_module(source: Stage, cc: int, *, end: str = "ttgir") -> list[Stage]:
     """The stages that Triton's own pipeline makes of a module, from where it stands; the first is
     the module as Triton prints it. Raises `PassFailed` and `InputError`."""
+    if importlib.util.find_spec("triton") is None:
+        raise InputError("Triton's own pipeline needs Triton", hint=INSTALL)
     from triton.backends.compiler import GPUTarget
 
     gpu = re.search(r"\bttg\.num-warps\b", source.text) is not None

@@ -56,6 +56,9 @@ MAX_NATURAL = 1 << 10
 MAX_VALUES = 12
 """Values tried for one scalar."""
 
+MAX_EXTENT = 1 << 12
+"""The greatest extent of a tensor behind a descriptor."""
+
 SPARSE = 509
 """Of so many floats of a launch one is made an unusual one."""
 
@@ -172,6 +175,7 @@ class Generator:
         if self.base is not None and len(self.base.arguments) == len(self.parameters):
             held = zip(self.parameters, self.base.arguments, strict=True)
             self.parameters = tuple(replace(p, name=a.name) for p, a in held)
+        self.extents, self.strides = ({}, {}) if self.base else _numbers(self.parameters)
         self.decisions: Decisions = decisions(self.module, self.kernel)
         if self.last is not None:
             self.decisions.add(decisions(*self.last))
@@ -204,9 +208,16 @@ class Generator:
                 continue
             if self.base is not None and parameter.name not in held:
                 continue
+            if parameter.index in self.strides:
+                continue
             unit = self.decisions.bounds.get(parameter.index, 0)
             natural = held.get(parameter.name)
-            axes[parameter.name] = list(_values(parameter, constants, natural, unit))
+            extent = self.extents.get(parameter.index)
+            if extent is not None:
+                owner, axis = extent
+                natural = _shape(self.parameters[owner].type)[axis]
+            wanted = _values(parameter, constants, natural, unit)
+            axes[parameter.name] = [n for n in wanted if self._fits(parameter.name, n)]
         return axes
 
     def case(self, values: dict[str, int | float], number: int = 0) -> Case:
@@ -242,15 +253,24 @@ class Generator:
                     yield self.case({**chosen, name: better}, case.number)
 
     def _fits(self, name: str, value: int | float) -> bool:
-        step = next((p.divisibility for p in self.parameters if p.name == name), 1)
-        return value % step == 0
+        found = next((p for p in self.parameters if p.name == name), None)
+        if found is None:
+            return True
+        # No descriptor can be empty along an axis.
+        extent = found.index not in self.extents or 1 <= value <= MAX_EXTENT
+        return value % found.divisibility == 0 and extent
 
     def _drawn(
         self, values: dict[str, int | float], label: str, rng: np.random.Generator, number: int
     ) -> Case:
         memory: list[Storage] = []
         arguments: list[Argument] = []
-        given = _descriptor_numbers(self.parameters)
+        shapes = self._shapes(values)
+        given: dict[int, int] = {}
+        for index, (owner, axis) in self.extents.items():
+            given[index] = shapes[owner][axis]
+        for index, (owner, axis) in self.strides.items():
+            given[index] = _strides(shapes[owner], _item_size(self.parameters[owner]))[axis]
         for parameter in self.parameters:
             ty = parameter.type
             if parameter.index in given:
@@ -260,12 +280,25 @@ class Generator:
             elif isinstance(ty, TensorType):
                 arguments.append(_by_value(parameter, ty, memory, rng))
             elif isinstance(ty, tt.TensorDescType):
-                arguments.append(_descriptor(parameter, memory, rng))
+                arguments.append(_descriptor(parameter, shapes[parameter.index], memory, rng))
             else:
                 value = values.get(parameter.name)
                 drawn = self._scalar(parameter, rng, number) if value is None else value
                 arguments.append(ScalarArg(parameter.name, drawn))
         return Case(label, _grid(self.module), tuple(arguments), tuple(memory))
+
+    def _shapes(self, values: dict[str, int | float]) -> dict[int, tuple[int, ...]]:
+        """The shape of each descriptor, by position: as the numbers that follow it are to say."""
+        shapes = {
+            p.index: list(_shape(p.type))
+            for p in self.parameters
+            if isinstance(p.type, tt.TensorDescType)
+        }
+        for index, (owner, axis) in self.extents.items():
+            chosen = values.get(self.parameters[index].name)
+            if chosen is not None and chosen >= 1:
+                shapes[owner][axis] = int(chosen)
+        return {index: tuple(shape) for index, shape in shapes.items()}
 
     def _kind(self, parameter: Parameter) -> str:
         """What integers in a buffer are for."""
@@ -495,42 +528,57 @@ def _block(ty: tt.TensorDescType) -> tuple[int, ...]:
     return shape_of_descriptor(ty)
 
 
-def _shape(ty: tt.TensorDescType) -> tuple[int, ...]:
+def _shape(ty: Attribute) -> tuple[int, ...]:
     """Two blocks and a bit along each axis."""
+    assert isinstance(ty, tt.TensorDescType)
     return tuple(2 * n + (n // 2 if n > 1 else 1) for n in _block(ty))
 
 
-def _strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def _item_size(parameter: Parameter) -> int:
+    """Bytes of an element of a descriptor."""
+    assert isinstance(parameter.type, tt.TensorDescType)
+    return numpy_dtype(element_type(parameter.type.element_type)).itemsize
+
+
+def _strides(shape: tuple[int, ...], size: int) -> tuple[int, ...]:
+    """Of rows that begin at multiples of 16 bytes, as TMA asks for; `size`: bytes of an element."""
     strides = [1]
     for n in reversed(shape[1:]):
-        strides.append(strides[-1] * n)
+        row = strides[-1] * n
+        strides.append(_up(row, max(1, 16 // size)))
     return tuple(reversed(strides))
 
 
 def _descriptor(
-    parameter: Parameter, memory: list[Storage], rng: np.random.Generator
+    parameter: Parameter, shape: tuple[int, ...], memory: list[Storage], rng: np.random.Generator
 ) -> DescriptorArg:
     ty = parameter.type
     assert isinstance(ty, tt.TensorDescType)
-    shape = _shape(ty)
-    strides = _strides(shape)
-    data = draw(element_type(ty.element_type), int(np.prod(shape)), rng)
+    strides = _strides(shape, _item_size(parameter))
+    data = draw(element_type(ty.element_type), shape[0] * strides[0], rng)
     storage = Storage(data.view(np.uint8), _address(memory))
     memory.append(storage)
     tensor = TensorArg(parameter.name, storage, 0, shape, strides, data.dtype)
     return DescriptorArg(parameter.name, tensor, shape, strides, _block(ty))
 
 
-def _descriptor_numbers(found: Sequence[Parameter]) -> dict[int, int]:
-    """Shape (i32) and strides (i64) follow a descriptor; they must say what it says."""
-    out: dict[int, int] = {}
+_Places = dict[int, tuple[int, int]]
+
+
+def _numbers(found: Sequence[Parameter]) -> tuple[_Places, _Places]:
+    """The parameters (by position) that are a descriptor's shape, and those that are its strides,
+    each with the position of the descriptor and the axis. Shape (i32) and strides (i64) follow a
+    descriptor; they must say what it says."""
+    extents: _Places = {}
+    strides: _Places = {}
     for parameter in found:
         if not isinstance(parameter.type, tt.TensorDescType):
             continue
-        shape = _shape(parameter.type)
-        numbers = [*((n, 32) for n in shape), *((n, 64) for n in _strides(shape))]
-        after = found[parameter.index + 1 : parameter.index + 1 + len(numbers)]
+        rank = len(_block(parameter.type))
+        after = found[parameter.index + 1 : parameter.index + 1 + 2 * rank]
         kinds = [p.type.width.data if isinstance(p.type, IntegerType) else 0 for p in after]
-        if kinds == [width for _, width in numbers]:
-            out |= {p.index: n for p, (n, _) in zip(after, numbers, strict=True)}
-    return out
+        if kinds == [32] * rank + [64] * rank:
+            for axis in range(rank):
+                extents[after[axis].index] = parameter.index, axis
+                strides[after[rank + axis].index] = parameter.index, axis
+    return extents, strides

@@ -8,6 +8,7 @@ the next call; one that crashes or does not end is told as such.
 from __future__ import annotations
 
 import atexit
+import importlib.util
 import json
 import os
 import re
@@ -20,6 +21,8 @@ from typing import Any
 
 from xttir.diagnostics import InputError, Location, XttirError
 from xttir.refine.stages import Stage
+
+INSTALL = "pip install 'xttir[triton]'"
 
 TIMEOUT = 60.0
 """Seconds that a pipeline may take."""
@@ -134,7 +137,7 @@ class PassRunner:
             process.stdin.flush()
         except BrokenPipeError:
             self.close()
-            raise InputError("cannot run passes: is Triton installed and whole?") from None
+            raise _no_passes() from None
         applied = Applied()
         names = [pass_name(p) for p in passes]
         end = time.monotonic() + timeout
@@ -188,10 +191,16 @@ class PassRunner:
                 data = os.read(stream.fileno(), 1 << 20)
                 if not data:
                     self.close()
-                    raise InputError("cannot run passes: is Triton installed and whole?")
+                    raise _no_passes()
                 self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return json.loads(line)
+
+
+def _no_passes() -> InputError:
+    if importlib.util.find_spec("triton") is None:
+        return InputError("running passes needs Triton", hint=INSTALL)
+    return InputError("cannot run passes: is Triton whole?")
 
 
 _runner = PassRunner()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shlex
 import signal
 import subprocess
 import tempfile
@@ -92,7 +93,7 @@ class Arguments:
 
     def words(self) -> str:
         """As on the command line."""
-        words = [f"--arg {k}={v}" for k, v in self.given.items()]
+        words = [f"--arg {shlex.quote(f'{k}={v}')}" for k, v in self.given.items()]
         if self.grid != (1, 1, 1):
             x, y, z = self.grid
             words.append(f"--grid {x}" if y == z == 1 else f"--grid {x},{y},{z}")
@@ -184,7 +185,7 @@ class MeaningChanges:
             return False
 
     def command(self, file: str, text: str) -> str:
-        words = ["xttir", "validate", file, "--passes", f"'{self.pipeline}'"]
+        words = ["xttir", "validate", shlex.quote(file), "--passes", f"'{self.pipeline}'"]
         if self.arguments.given:
             words.append(self.arguments.words())
         else:
@@ -277,7 +278,7 @@ class PassFails:
         return found is not None and _signature(found) == self.how
 
     def command(self, file: str, text: str) -> str:
-        return f"xttir validate {file} --passes '{self.pipeline}'"
+        return f"xttir validate {shlex.quote(file)} --passes '{self.pipeline}'"
 
     def _failure(self, text: str) -> PassFailed | None:
         try:
@@ -319,7 +320,7 @@ class CheckFails:
             return False
 
     def command(self, file: str, text: str) -> str:
-        return f"xttir run {file} {self.arguments.words()}".strip()
+        return f"xttir run {shlex.quote(file)} {self.arguments.words()}".strip()
 
     def _faults(self, text: str) -> list[Fault]:
         from xttir.interp.executor import run_launch
@@ -339,10 +340,10 @@ class CommandSucceeds:
     def examine(self, text: str) -> str:
         if not self.holds(text):
             raise InputError(
-                f"`{' '.join(self.words)} FILE` does not end with status 0 on the module",
+                f"`{shlex.join(self.words)} FILE` does not end with status 0 on the module",
                 hint="0 means: interesting, keep it",
             )
-        return f"`{' '.join(self.words)} FILE` ends with status 0"
+        return f"`{shlex.join(self.words)} FILE` ends with status 0"
 
     def holds(self, text: str) -> bool:
         with tempfile.TemporaryDirectory(prefix="xttir-reduce-") as folder:
@@ -370,7 +371,7 @@ class CommandSucceeds:
                 process.wait()
 
     def command(self, file: str, text: str) -> str:
-        return f"{' '.join(self.words)} {file}"
+        return shlex.join((*self.words, file))
 
 
 def failing_pass(
