@@ -11,9 +11,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from xdsl.ir import Operation
+from xdsl.dialects.builtin import IntegerType, Signedness
+from xdsl.ir import Attribute, Operation
 
-from xttir.diagnostics import Kind
+from xttir.diagnostics import Kind, Unsupported
+from xttir.dialects import tt
+from xttir.dialects.locations import location_of
 from xttir.interp import affine
 from xttir.interp.affine import Box, Index, dense
 from xttir.interp.batch import merge, take
@@ -117,6 +120,28 @@ def block_access(d: Descriptor, indices: Sequence[Any]) -> tuple[Pointer, Box | 
             mask = dense(mask) & dense(inside)
     assert mask is not None
     return pointer, mask
+
+
+def reduction(op: Operation, kind: tt.DescriptorReduceKind, ty: Attribute) -> str:
+    """What a reduction through a descriptor of type `ty` does to memory, as a keyword of
+    `memory_ops.RMW`. Which of two integers is less depends on the descriptor's elements, which are
+    signed or unsigned where those of tensors are neither."""
+    assert isinstance(ty, tt.TensorDescType)
+    element, keyword = ty.element_type, kind.keyword
+    if keyword not in ("add", "min", "max", "and", "or", "xor"):
+        raise Unsupported(f"{op.name} {keyword}", location_of(op))
+    if not isinstance(element, IntegerType):
+        return "fadd" if keyword == "add" else keyword
+    if keyword not in ("min", "max"):
+        return keyword
+    match element.signedness.data:
+        case Signedness.UNSIGNED:
+            return f"u{keyword}"
+        case Signedness.SIGNED:
+            return keyword
+        case _:
+            what = f"{op.name} {keyword} of {element}: neither signed nor unsigned"
+            raise Unsupported(what, location_of(op))
 
 
 def undefined_with(value: Any, indices: Sequence[Any]) -> Any:

@@ -14,13 +14,17 @@ from typing import Any
 import numpy as np
 from xdsl.ir import Attribute, Operation
 
-from xttir.diagnostics import Unsupported
 from xttir.dialects import tt, ttng
-from xttir.dialects.locations import location_of
 from xttir.interp import phases, shared
 from xttir.interp.affine import dense
 from xttir.interp.clusters import part_bytes, sharing
-from xttir.interp.descriptors import Descriptor, block_access, observe_block, undefined_with
+from xttir.interp.descriptors import (
+    Descriptor,
+    block_access,
+    observe_block,
+    reduction,
+    undefined_with,
+)
 from xttir.interp.im2col import Im2Col, pixels
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier, select
@@ -171,13 +175,10 @@ def build_reduce(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.async_tma_reduce."""
     assert isinstance(op, ttng.AsyncTMAReduceOp)
     slots = operand_slots(c, op)
-    keyword = tt.DescriptorReduceKind(op.kind.value.data).keyword  # pyright: ignore
-    if keyword not in ("add", "min", "max", "and", "or", "xor"):
-        raise Unsupported(f"TMA reduction {keyword}", location_of(op))
+    kind = reduction(op, tt.DescriptorReduceKind(op.kind.value.data), op.desc.type)  # pyright: ignore
 
     def run(m: Machine, frame: Frame) -> None:
         d = frame[slots["desc"]]
-        kind = "fadd" if keyword == "add" and d.dtype.kind != "i" else keyword
         coordinates = [frame[slot] for slot in slots["coord"]]
         pointer, mask, values = _stored(m, op, d, frame[slots["src"]], coordinates)
         atomic_rmw(m, op, pointer, mask, values, kind, d.dtype, d.block, used=False)

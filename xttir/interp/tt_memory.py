@@ -13,11 +13,9 @@ import numpy as np
 from xdsl.interpreter import Interpreter, InterpreterFunctions, impl, register_impls
 from xdsl.ir import Attribute
 
-from xttir.diagnostics import Unsupported
 from xttir.dialects import tt
-from xttir.dialects.locations import location_of
 from xttir.interp.affine import dense
-from xttir.interp.descriptors import Descriptor, block_access
+from xttir.interp.descriptors import Descriptor, block_access, reduction
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer
 from xttir.interp.memory_ops import atomic_cas, atomic_rmw, load, store
@@ -205,11 +203,7 @@ class TritonMemoryFunctions(InterpreterFunctions):
         d = args[0]
         pointer, mask = block_access(d, args[2:])
         values = _reshaped(dense(args[1]), shape_of(op.src.type), d.block)
-        kind = tt.DescriptorReduceKind(op.kind.value.data).keyword  # pyright: ignore
-        if kind == "add" and d.dtype.kind != "i":
-            kind = "fadd"
-        if kind not in ("add", "fadd", "min", "max", "and", "or", "xor"):
-            raise Unsupported(f"descriptor_reduce {kind}", location_of(op))
+        kind = reduction(op, tt.DescriptorReduceKind(op.kind.value.data), op.desc.type)  # pyright: ignore
         atomic_rmw(interp, op, pointer, mask, values, kind, d.dtype, d.block, used=False)
         return ()
 
