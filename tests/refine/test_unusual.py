@@ -6,8 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from xttir.interp.launch import Storage, TensorArg
-from xttir.refine.inputs import special
+from xttir.interp.launch import Argument, ScalarArg, Storage, TensorArg
+from xttir.refine import unusual
 from xttir.refine.stages import Stage, validate
 from xttir.refine.status import MATCH, MISMATCH
 from xttir.refine.world import Case
@@ -35,8 +35,9 @@ def buffer(name: str, data: np.ndarray, address: int) -> TensorArg:
     return TensorArg(name, storage, 0, data.shape, (1,), data.dtype)
 
 
-def launched(*tensors: TensorArg) -> Case:
-    return Case("launch", (1, 1, 1), tensors, tuple(t.storage for t in tensors), user=True)
+def launched(*arguments: Argument, programs: int = 1) -> Case:
+    memory = tuple(a.storage for a in arguments if isinstance(a, TensorArg))
+    return Case("launch", (programs, 1, 1), arguments, memory, user=True)
 
 
 @pytest.mark.parametrize(
@@ -68,7 +69,7 @@ def test_nothing_but_floats_is_changed() -> None:
     numbers = np.ones(5000, np.int32)
     arrays = (floats, numbers, bytes_)
     tensors = [buffer(f"t{n}", a, 0x5000_0000 + (n << 24)) for n, a in enumerate(arrays)]
-    (made,) = special(launched(*tensors))
+    (made,) = unusual.floats(launched(*tensors))
     changed = [
         (s.bytes != a.view(np.uint8)).sum() for s, a in zip(made.memory, arrays, strict=True)
     ]
@@ -77,4 +78,51 @@ def test_nothing_but_floats_is_changed() -> None:
     assert changed[2]
     assert (floats == 1).all()
     assert not made.user
-    assert special(launched(tensors[1])) == []
+    assert unusual.floats(launched(tensors[1])) == []
+
+
+IGNORED = """
+tt.func public @rows(%y: !tt.ptr<i64>, %x: !tt.ptr<f32>, %ignored: i32, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c1 = arith.constant 1 : i32
+  %zero = arith.constant 0.0 : f32
+  %pid = tt.get_program_id x : i32
+  %py = tt.addptr %y, %pid : !tt.ptr<i64>, i32
+  %class = tt.load %py : !tt.ptr<i64>
+  %wide = arith.extsi %ignored : i32 to i64
+  %skip = arith.cmpi eq, %class, %wide : i64
+  %start = arith.muli %pid, %n : i32
+  %row = tt.addptr %x, %start : !tt.ptr<f32>, i32
+  scf.if %skip {
+    scf.for %i = %c0 to %n step %c1 : i32 {
+      %p = tt.addptr %row, %i : !tt.ptr<f32>, i32
+      tt.store %p, %zero : !tt.ptr<f32>
+    }
+  } else {
+    %p = tt.addptr %row, %class : !tt.ptr<f32>, i64
+    tt.store %p, %zero : !tt.ptr<f32>
+  }
+  tt.return
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "status"),
+    [
+        ("for %i = %c0 to %n", "for %i = %c1 to %n", MISMATCH),
+        ("cmpi eq, %class, %wide", "cmpi eq, %wide, %class", MATCH),
+    ],
+)
+def test_what_the_kernel_looks_for_is_there(old: str, new: str, status: str) -> None:
+    """No row of the launch is ignored."""
+    y = buffer("y", np.array([3, 0, 2, 3, 1, 2]), 0x5000_0000)
+    x = buffer("x", np.ones(24, np.float32), 0x6000_0000)
+    case = launched(y, x, ScalarArg("ignored", -100), ScalarArg("n", 4), programs=6)
+    stages = [
+        Stage("", IGNORED, file="a.mlir"),
+        Stage("", IGNORED.replace(old, new), file="b.mlir"),
+    ]
+    found = validate(stages, [case], limit=1)
+    assert "-100 among the integers that are asked for it" in [c.label for c in found.cases]
+    assert found.rows[1].status == status

@@ -30,6 +30,7 @@ from xttir.interp.launch import (
     ValueArg,
 )
 from xttir.interp.types import element_type, is_float, is_float_type, numpy_dtype, shape_of
+from xttir.refine import unusual
 from xttir.refine.outcome import Outcome
 from xttir.refine.slices import Decisions, decisions
 from xttir.refine.widening import widened
@@ -58,11 +59,6 @@ MAX_VALUES = 12
 
 MAX_EXTENT = 1 << 12
 """The greatest extent of a tensor behind a descriptor."""
-
-SPARSE = 509
-"""Of so many floats of a launch one is made an unusual one."""
-
-UNUSUAL = (float("nan"), float("inf"), -float("inf"), -0.0, 0.0)
 
 LIMIT = 32
 """Cases made for one kernel, unless asked for more."""
@@ -190,7 +186,8 @@ class Generator:
             # The contents of memory are drawn anew for each case.
             chosen += chosen[:1] * (min(limit, LEAST) - len(chosen))
         elif limit:
-            out += special(self.base, self.seed)
+            out += unusual.floats(self.base, self.seed)
+            out += unusual.integers(self.base, self.decisions)
         for number, row in enumerate(chosen):
             values = {name: axes[name][k] for name, k in zip(names, row, strict=True)}
             out.append(self.case(values, number))
@@ -319,34 +316,6 @@ class Generator:
             stride = int(rng.choice(STRIDES)) if number % 2 else ROW
             return _up(stride, step)
         return int(rng.integers(-(1 << (width - 1)) // step, (1 << (width - 1)) // step)) * step
-
-
-def special(case: Case, seed: int = 0) -> list[Case]:
-    """`case` with a few NaNs, infinities and zeros among its floats, which launches seldom have;
-    nothing where there are no floats."""
-    rng = np.random.default_rng((seed, 0))
-    storages: dict[int, Storage] = {}
-    for n, storage in enumerate(case.memory):
-        storages[id(storage)] = storage
-        tensors = case.tensors(n)
-        types = {t.dtype for t in tensors}
-        if len(types) != 1 or not is_float(tensors[0].dtype):
-            continue
-        dtype = tensors[0].dtype
-        start = tensors[0].offset % dtype.itemsize
-        data = storage.bytes.copy()
-        count = (data.size - start) // dtype.itemsize
-        values = data[start : start + count * dtype.itemsize].view(dtype)
-        at = rng.integers(0, max(count, 1), -(-count // SPARSE))
-        with np.errstate(all="ignore"):
-            values[at] = rng.choice(np.array(UNUSUAL, np.float32), at.size).astype(dtype)
-        storages[id(storage)] = replace(storage, bytes=data)
-    memory = tuple(storages[id(s)] for s in case.memory)
-    if all(new is old for new, old in zip(memory, case.memory, strict=True)):
-        return []
-    arguments = tuple(moved_to(a, storages) for a in case.arguments)
-    label = "NaN, infinity and zero among the floats"
-    return [replace(case, label=label, arguments=arguments, memory=memory, user=False)]
 
 
 def _values(

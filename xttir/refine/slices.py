@@ -20,6 +20,9 @@ _DIVISIONS = frozenset(
     f"arith.{name}" for name in ("divsi", "divui", "ceildivsi", "ceildivui", "floordivsi")
 )
 
+_EQUAL = (0, 1)
+"""Predicates of comparisons: equal, not equal."""
+
 
 @dataclass
 class Decisions:
@@ -29,7 +32,8 @@ class Decisions:
     positions of pointer parameters whose contents decide. `bounds`: positions that reach the
     bounds of a loop, so that they must stay small, with how much greater they are for one more
     iteration (a block, where the loop goes over blocks). `addresses`, `indices`: positions of
-    scalars that are part of addresses, and of pointers whose contents are.
+    scalars that are part of addresses, and of pointers whose contents are. `met`: positions of
+    pointers whose contents are asked whether they are equal to something, with what.
     """
 
     arguments: dict[int, set[int]] = field(default_factory=dict)
@@ -37,6 +41,7 @@ class Decisions:
     bounds: dict[int, int] = field(default_factory=dict)
     addresses: set[int] = field(default_factory=set)
     indices: set[int] = field(default_factory=set)
+    met: dict[int, _Slice] = field(default_factory=dict)
 
     def add(self, other: Decisions) -> None:
         """Take in what another form of the same kernel decides on."""
@@ -47,6 +52,14 @@ class Decisions:
         self.loaded |= other.loaded
         self.addresses |= other.addresses
         self.indices |= other.indices
+        for position, met in other.met.items():
+            self.meets(position, met)
+
+    def meets(self, position: int, met: _Slice) -> None:
+        """Take in what the contents of a pointer are compared with."""
+        known = self.met.setdefault(position, _Slice())
+        known.parameters |= met.parameters
+        known.constants |= met.constants
 
 
 def decisions(module: ModuleOp, kernel: tt.FuncOp) -> Decisions:
@@ -61,6 +74,12 @@ def decisions(module: ModuleOp, kernel: tt.FuncOp) -> Decisions:
         if not deciding:
             continue
         decided = flow.back(deciding)
+        if isinstance(op, arith.CmpiOp) and op.predicate.value.data in _EQUAL:
+            sides = [flow.back([value]) for value in deciding]
+            for loaded, other in (sides, sides[::-1]):
+                if not other.pointers:
+                    for position in loaded.pointers:
+                        found.meets(position, other)
         for position in decided.parameters:
             found.arguments.setdefault(position, set()).update(decided.constants)
         found.loaded |= decided.pointers
