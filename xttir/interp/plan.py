@@ -155,9 +155,11 @@ class Implementations:
         """What makes the step of `op`, if it is one with a builder of its own."""
         found = self.control.get(type(op))
         if found is None and self._later_steps:
-            module = self._later_steps.pop(op.name.partition(".")[0], None)
-            if module is not None:
-                import_module(module).register(self)
+            dialect = op.name.partition(".")[0]
+            if dialect in self._later_steps:
+                # An import that fails leaves everything as it was, and is tried again.
+                import_module(self._later_steps[dialect]).register(self)
+                del self._later_steps[dialect]
                 return self.control.get(type(op))
         return found
 
@@ -166,10 +168,10 @@ class Implementations:
         found = self.impls.get(type(op))
         if found is None:
             for name in (op.name, op.name.partition(".")[0]):
-                entry = self._later.pop(name, None)
-                if entry is not None:
-                    module, functions = entry
+                if name in self._later:
+                    module, functions = self._later[name]
                     self.register(getattr(import_module(module), functions)())
+                    self._later.pop(name, None)
                     return self.impls.get(type(op))
         return found
 
