@@ -159,7 +159,7 @@ class Implementations:
             if dialect in self._later_steps:
                 # An import that fails leaves everything as it was, and is tried again.
                 import_module(self._later_steps[dialect]).register(self)
-                del self._later_steps[dialect]
+                self._later_steps.pop(dialect, None)
                 return self.control.get(type(op))
         return found
 
