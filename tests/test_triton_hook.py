@@ -108,6 +108,15 @@ def test_the_pass_that_goes_wrong_is_named_and_the_compile_goes_on(
     assert (data["kernel"], data["mode"], data["verdict"]) == ("flat", "validate", "fault")
 
 
+def test_a_file_that_cannot_be_written_is_named(compiled, capfd, tmp_path) -> None:
+    with triton_hook.install("layouts", output=str(tmp_path / "no" / "found.jsonl")) as hook:
+        assert compiled(SCALE).asm["ptx"]
+    text = capfd.readouterr().err
+    assert "xttir layouts: scale: verified" in text
+    assert "found.jsonl' (XTTIR_HOOK_OUTPUT): No such file or directory" in text
+    assert hook.unchecked == []
+
+
 def test_nothing_that_goes_wrong_here_reaches_the_user(compiled, capfd, monkeypatch) -> None:
     def broken(seen, hook):
         raise ZeroDivisionError("of the checker's own")
@@ -200,6 +209,9 @@ def test_the_variable_alone_is_enough_where_the_start_file_is_installed(script, 
 
 def test_wrong_words(script) -> None:
     assert script("-m", "xttir.triton_hook").returncode == 2
+    done = script("-m", "xttir.triton_hook", "--help")
+    assert done.returncode == 0
+    assert "XTTIR_HOOK=validate" in done.stdout
     done = script("-m", "xttir.triton_hook", "script.py", XTTIR_HOOK="nonsense")
     assert done.returncode == 2
     assert "'nonsense' is none of" in done.stderr

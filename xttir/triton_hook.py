@@ -267,8 +267,12 @@ def _append(file: str, seen: Compiled, mode: str, report: Report) -> None:
     from xttir.tools.json_report import object_json
 
     data = {"kernel": seen.name, "mode": mode, **object_json(report)}
-    with open(file, "a", encoding="utf-8") as stream:
-        stream.write(json.dumps(data) + "\n")
+    try:
+        with open(file, "a", encoding="utf-8") as stream:
+            stream.write(json.dumps(data) + "\n")
+    except OSError as error:
+        what = f"cannot write '{file}' (XTTIR_HOOK_OUTPUT): {error.strerror or error}"
+        print(f"xttir: {what}", file=sys.stderr, flush=True)
 
 
 # Installation -------------------------------------------------------------------------------------
@@ -363,7 +367,10 @@ def main(words: Sequence[str]) -> int:
     mode = ""
     if words and all(word in MODES for word in words[0].split(",")):
         mode = words.pop(0)
-    if not words or words == ["-m"] or words[0] in ("-h", "--help"):
+    if words and words[0] in ("-h", "--help"):
+        print(__doc__)
+        return 0
+    if not words or words == ["-m"]:
         print(__doc__, file=sys.stderr)
         return 2
     try:

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from tests.conftest import shared_root
 from tests.dialects.triton_oracle import Oracle, normal, normal_locations
-from xttir.dialects.syntax.printer import TTPrinter
+from xttir.dialects.syntax.printer import TTPrinter, short_text
 from xttir.frontends.mlir import parse_module
 
 DATA = sorted((Path(__file__).parent.parent / "data/dialects").glob("*.ttir"))
@@ -60,6 +60,44 @@ def test_triton_reads_our_text(path: Path, oracle: Oracle) -> None:
     if "generic" not in path.name:
         ours = oracle.parse_with_locations(printed(module, locations=True))
         assert normal_locations(ours) == normal_locations(oracle.parse_with_locations(text))
+
+
+LAYOUTS = """\
+#lin = #ttg.linear<{register = [[1]], lane = [[2], [4], [8], [16], [32]], warp = [[64], [128]], block = []}>
+#b = #ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>
+#c = #ttg.blocked<{sizePerThread = [2, 1], threadsPerWarp = [16, 2], warpsPerCTA = [1, 4], order = [0, 1]}>
+#slice = #ttg.slice<{dim = 0, parent = #b}>
+#s = #ttg.nvmma_shared<{swizzlingByteWidth = 64, transposed = false, elementBitWidth = 16}>
+#t = #ttng.tensor_memory_encoding<blockM = 64, blockN = 64, colStride = 1>
+#smem = #ttg.shared_memory
+module attributes {"ttg.num-ctas" = 1 : i32, "ttg.num-warps" = 4 : i32, ttg.target = "cuda:100"} {
+  tt.func public @k(%x: tensor<32xf32, #slice>, %y: tensor<16x32xf32, #b>, %z: tensor<256xf32, #lin>) {
+    %0 = ttg.convert_layout %y : tensor<16x32xf32, #b> -> tensor<16x32xf32, #c>
+    %1 = ttg.local_alloc : () -> !ttg.memdesc<16x32xf16, #s, #smem, mutable>
+    %2 = ttng.tmem_alloc : () -> !ttg.memdesc<64x64xf32, #t, #ttng.tensor_memory, mutable>
+    tt.return
+  }
+}
+"""  # noqa: E501
+
+
+def test_layouts_get_names_as_triton_gives_them(oracle: Oracle) -> None:
+    module = parse_module(LAYOUTS)
+    text = short_text(module)
+    assert parse_module(text).is_structurally_equivalent(module)
+    head, body = text.split("builtin.module")
+    names = [line.split(" = ")[0] for line in head.splitlines()]
+    assert names == ["#blocked", "#slice", "#linear", "#blocked1", "#shared", "#tmem"]
+    assert "<{" not in body
+    want = normal(oracle.parse(LAYOUTS))
+    assert want is not None
+    assert normal(oracle.parse(text)) == want
+
+
+@pytest.mark.parametrize("path", DATA, ids=lambda p: p.name)
+def test_short_text_reads_back(path: Path) -> None:
+    module = parse_module(path.read_text(), path.name)
+    assert parse_module(short_text(module)).is_structurally_equivalent(module)
 
 
 def test_triton_3_8_gives_the_same_module_as_3_9() -> None:

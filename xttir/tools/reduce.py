@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from xttir.diagnostics import InputError, Kind, Location, Unsupported, XttirError
+from xttir.dialects.syntax.printer import short_text
 from xttir.frontends.mlir import parse_module
 from xttir.frontends.module_launch import split_argument
 from xttir.frontends.module_launch.signature import find_function
@@ -294,7 +295,7 @@ def _say(settings: Settings, text: str) -> None:
 def _write(result: Reduction, shown: str, predicate: Predicate, settings: Settings) -> None:
     file = settings.output if settings.output not in ("", "-") else "FILE"
     command = predicate.command(file, result.text)
-    text = f"// {_line(shown)}\n// {command}\n{result.text}"
+    text = f"// {_line(shown)}\n// {command}\n{_short(result.text)}"
     if file == "FILE":
         print(text, end="")
     else:
@@ -315,6 +316,13 @@ def _write(result: Reduction, shown: str, predicate: Predicate, settings: Settin
         f"{result.tried} candidates{more}",
     )
     _say(settings, f"reproduce: {command}")
+
+
+def _short(text: str) -> str:
+    """The module with names for its layouts."""
+    module = parse_module(text)
+    short = short_text(module)
+    return short if parse_module(short).is_structurally_equivalent(module) else text
 
 
 def _line(text: str) -> str:

@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
     IntegerType,
     ModuleOp,
 )
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, ParametrizedAttribute, SSAValue, TypeAttribute
 from xdsl.printer import Printer
 
 from xttir.dialects import constants
@@ -57,6 +57,23 @@ def module_text(module: ModuleOp, *, locations: bool = False) -> str:
     stream = io.StringIO()
     TTPrinter(stream=stream, print_debuginfo=locations).print_op(module)
     return stream.getvalue() + "\n"
+
+
+def short_text(module: ModuleOp) -> str:
+    """The module as Triton prints it: layouts have names, which stand before it."""
+    stream = io.StringIO()
+    printer = _AliasPrinter(stream)
+    printer.print_op(module)
+    aliases = "".join(f"#{name} = {text}\n" for name, text in printer.known.values())
+    return f"{aliases}{stream.getvalue()}\n"
+
+
+_ALIASES = {
+    "nvidia_mma": "mma",
+    "tensor_memory_encoding": "tmem",
+    "tensor_memory_scales_encoding": "tmem_scales",
+}
+"""What aliases are called where it is not by the last word of the attribute."""
 
 
 class TTPrinter(Printer):
@@ -148,3 +165,28 @@ def _nested(parts: list[str], shape: tuple[int, ...]) -> str:
     step = len(parts) // shape[0]
     rows = (_nested(parts[i : i + step], shape[1:]) for i in range(0, len(parts), step))
     return f"[{', '.join(rows)}]"
+
+
+class _AliasPrinter(TTPrinter):
+    """Prints the name of a layout in its place, and keeps what it stands for."""
+
+    def __init__(self, stream: io.StringIO):
+        super().__init__(stream=stream)
+        self.known: dict[Attribute, tuple[str, str]] = {}
+        """(name, text) by attribute, in the order in which they can be read."""
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        dialect, _, word = attribute.name.partition(".")
+        layout = dialect in ("ttg", "ttng") and not isinstance(attribute, TypeAttribute)
+        if not (layout and isinstance(attribute, ParametrizedAttribute) and attribute.parameters):
+            super().print_attribute(attribute)
+            return
+        if attribute not in self.known:
+            outer, self.stream = self.stream, io.StringIO()
+            super().print_attribute(attribute)
+            text = self.stream.getvalue()
+            self.stream = outer
+            name = _ALIASES.get(word, "shared" if "shared" in word else word)
+            count = sum(used.rstrip("0123456789") == name for used, _ in self.known.values())
+            self.known[attribute] = (f"{name}{count or ''}", text)
+        self.print_string(f"#{self.known[attribute][0]}")
