@@ -77,6 +77,33 @@ def test_a_division_that_takes_sizes_as_unsigned_is_found() -> None:
     assert validate(stages).rows[1].status == MISMATCH
 
 
+@pytest.mark.parametrize("axis", ["x", "y", "z"])
+def test_blocks_come_to_the_end_of_what_a_constant_limits(axis: str) -> None:
+    """Blocks of 32 of 128 columns: only a fifth program meets column 128."""
+    source = f"""
+tt.func public @columns(%x: !tt.ptr<f32>) {{
+  %c32 = arith.constant 32 : i32
+  %end = arith.constant dense<128> : tensor<32xi32>
+  %one = arith.constant dense<1.0> : tensor<32xf32>
+  %a = tt.get_program_id x : i32
+  %b = tt.get_program_id y : i32
+  %c = tt.get_program_id z : i32
+  %pid = tt.get_program_id {axis} : i32
+  %first = arith.muli %pid, %c32 : i32
+  %starts = tt.splat %first : i32 -> tensor<32xi32>
+  %range = tt.make_range {{end = 32 : i32, start = 0 : i32}} : tensor<32xi32>
+  %i = arith.addi %starts, %range : tensor<32xi32>
+  %in = arith.cmpi slt, %i, %end : tensor<32xi32>
+  %xs = tt.splat %x : !tt.ptr<f32> -> tensor<32x!tt.ptr<f32>>
+  %p = tt.addptr %xs, %i : tensor<32x!tt.ptr<f32>>, tensor<32xi32>
+  tt.store %p, %one, %in : tensor<32x!tt.ptr<f32>>
+  tt.return
+}}
+"""
+    stages = [Stage("", source), Stage("wrong", source.replace("slt", "sle"))]
+    assert validate(stages).rows[1].status == MISMATCH
+
+
 @pytest.mark.parametrize("sizes", [(12, 12), (10, 10), (12, 9, 12), (8, 8, 8, 8, 8)])
 def test_all_but_every_value_of_every_size_occurs(sizes: tuple[int, ...]) -> None:
     rows = inputs.covering(sizes, inputs.LIMIT)

@@ -75,6 +75,10 @@ BEFORE, AFTER = 1 << 12, 1 << 18
 DRAWN = 32_749
 """Elements after which drawn contents repeat: a prime, so that blocks of tensors differ."""
 
+GRID = (3, 2, 2)
+LONG = 9
+"""Programs along the axes of a drawn grid, and along one of them alone."""
+
 ROW = 256
 """What strides are set to."""
 STRIDES = (64, 256, 1024, 4096)
@@ -282,7 +286,7 @@ class Generator:
                 value = values.get(parameter.name)
                 drawn = self._scalar(parameter, rng, number) if value is None else value
                 arguments.append(ScalarArg(parameter.name, drawn))
-        return Case(label, _grid(self.module), tuple(arguments), tuple(memory))
+        return Case(label, _grid(self.module, number), tuple(arguments), tuple(memory))
 
     def _shapes(self, values: dict[str, int | float]) -> dict[int, tuple[int, ...]]:
         """The shape of each descriptor, by position: as the numbers that follow it are to say."""
@@ -407,14 +411,19 @@ def _pairs(row: Sequence[int]) -> set[tuple[int, int, int, int]]:
     return {(i, row[i], j, row[j]) for i, j in itertools.combinations(range(len(row)), 2)}
 
 
-def _grid(module: ModuleOp) -> tuple[int, int, int]:
-    """A few programs along the axes that the module asks for."""
+def _grid(module: ModuleOp, number: int) -> tuple[int, int, int]:
+    """A few programs along the axes that the module asks for; in every second case many along one
+    of them, so that blocks come to the end of what constants limit."""
     used = {
         op.axis.value.data
         for op in module.walk()
         if isinstance(op, tt.GetProgramIdOp | tt.GetNumProgramsOp)
     }
-    x, y, z = (n if axis in used else 1 for axis, n in enumerate((3, 2, 2)))
+    grid = [n if axis in used else 1 for axis, n in enumerate(GRID)]
+    if number % 2 and used:
+        grid = [1, 1, 1]
+        grid[sorted(used)[number // 2 % len(used)]] = LONG
+    x, y, z = grid
     return x, y, z
 
 
