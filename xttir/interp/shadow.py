@@ -15,7 +15,8 @@ came after it (FastTrack, Flanagan and Freund 2009).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -60,6 +61,27 @@ class Clocks:
         self.epoch: dict[int, int] = {}
         self.known: dict[int, np.ndarray] = {}
         self.released: dict[int, np.ndarray] = {}
+        self.in_flight: set[int] = set()
+        """Programs with stores that may not have reached memory yet."""
+        self.ahead = 0
+        """How many epochs later than its own the present access of a program may take place."""
+
+    @contextmanager
+    def landing(self, pid: int) -> Iterator[None]:
+        """Stores made inside reach memory at some time of their own: the next release of `pid`
+        does not cover them unless they have `landed` before."""
+        self.in_flight.add(pid)
+        self.ahead = 1
+        try:
+            yield
+        finally:
+            self.ahead = 0
+
+    def landed(self, pid: int) -> None:
+        """All stores of `pid` have reached memory."""
+        if pid in self.in_flight:
+            self.in_flight.discard(pid)
+            self.epoch[pid] = self.now(pid) + 1
 
     def now(self, pid: int) -> int:
         return self.epoch.get(pid, 0)
@@ -179,7 +201,8 @@ class Shadow:
             self._note(part, self.atomics, mine)
 
     def _mine(self, piece: Piece, pids: np.ndarray, site: int) -> np.ndarray:
-        epoch = self.clocks.now(int(pids[0])) if self.clocks is not None else 0
+        clocks = self.clocks
+        epoch = 0 if clocks is None else clocks.now(int(pids[0])) + clocks.ahead
         return piece.spread(self.tags.make(pids, site, epoch))
 
     def _foreign(self, found: np.ndarray, mine: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ agent's bulk engine. A tensor map in memory is known by its address.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -157,6 +158,12 @@ def _full(value: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return np.broadcast_to(value, (value.shape[0], *shape))
 
 
+def _landing(m: Machine) -> AbstractContextManager[None]:
+    """What other programs see of a store made inside waits until it has reached memory."""
+    clocks = m.sanitizer.clocks
+    return nullcontext() if clocks is None else clocks.landing(int(m.pids[0]))
+
+
 def build_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """ttng.async_tma_copy_local_to_global."""
     assert isinstance(op, ttng.AsyncTMACopyLocalToGlobalOp)
@@ -166,7 +173,8 @@ def build_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         d = frame[slots["desc"]]
         coordinates = [frame[slot] for slot in slots["coord"]]
         pointer, mask, values = _stored(m, op, d, frame[slots["src"]], coordinates)
-        store(m, op, pointer, mask, values, d.dtype, d.block)
+        with _landing(m):
+            store(m, op, pointer, mask, values, d.dtype, d.block)
 
     return run
 
@@ -181,7 +189,8 @@ def build_reduce(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         d = frame[slots["desc"]]
         coordinates = [frame[slot] for slot in slots["coord"]]
         pointer, mask, values = _stored(m, op, d, frame[slots["src"]], coordinates)
-        atomic_rmw(m, op, pointer, mask, values, kind, d.dtype, d.block, used=False)
+        with _landing(m):
+            atomic_rmw(m, op, pointer, mask, values, kind, d.dtype, d.block, used=False)
 
     return run
 
@@ -196,18 +205,23 @@ def build_scatter(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         names = ("desc", "x_offsets", "y_offset")
         d, indices = _rows([frame[slots[name]] for name in names], shape)
         pointer, mask, values = _stored(m, op, d, frame[slots["src"]], indices)
-        store(m, op, pointer, mask, values, d.dtype, shape)
+        with _landing(m):
+            store(m, op, pointer, mask, values, d.dtype, shape)
 
     return run
 
 
 def build_store_wait(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
-    """ttng.async_tma_store_wait: all stores but the latest `pendings` have read what they store."""
+    """ttng.async_tma_store_wait: all stores but the latest `pendings` have read what they store,
+    and have stored it unless `read_only`."""
     assert isinstance(op, ttng.TMAStoreWaitOp)
-    outstanding = op.pendings.value.data
+    outstanding, read_only = op.pendings.value.data, op.read_only is not None
 
     def run(m: Machine, frame: Frame) -> None:
         m.clock.engine(BULK_STORES).wait(outstanding, m.positions())
+        clocks = m.sanitizer.clocks
+        if clocks is not None and not read_only:
+            clocks.landed(int(m.pids[0]))
 
     return run
 

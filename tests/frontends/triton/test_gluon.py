@@ -8,7 +8,8 @@ import torch
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia import blackwell
-from triton.experimental.gluon.language.nvidia.blackwell import mbarrier
+from triton.experimental.gluon.language.nvidia.blackwell import mbarrier, tma
+from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
 import xttir
 
@@ -54,3 +55,35 @@ def test_product_without_a_barrier_is_only_issued(waits: bool) -> None:
         multiply[(1,)](x, out, waits, num_warps=4)
         assert torch.allclose(out, x[:128].float() @ x[128:].float(), atol=1e-2)
     assert [fault.kind for fault in session.faults] == ([] if waits else ["race"])
+
+
+@gluon.jit
+def send(message, ready, out, N: gl.constexpr, READ_ONLY: gl.constexpr):
+    """Program 0 stores a message with TMA and sets a flag; program 1 waits for it and reads."""
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
+    offsets = gl.arange(0, N, layout)
+    if gl.program_id(0) == 0:
+        block = gl.allocate_shared_memory(gl.int32, [N], message.layout)
+        block.store(offsets + 7)
+        blackwell.fence_async_shared()
+        tma.async_store(message, [0], block)
+        tma.store_wait(pendings=0, read_only=READ_ONLY)
+        gl.atomic_xchg(ready, 1, sem="release", scope="gpu")
+    else:
+        seen = 0
+        while seen != 1:
+            seen = gl.atomic_add(ready, 0, sem="acquire", scope="gpu")
+        gl.store(out + offsets, gl.load(ready + 4 + offsets))
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_flag_that_overtakes_a_tma_store(read_only: bool) -> None:
+    with xttir.sanitize(cc=90) as session:
+        # The flag and the message lie in one tensor.
+        memory = torch.zeros(4 + 32, dtype=torch.int32, device="cuda")
+        out = torch.zeros(32, dtype=torch.int32, device="cuda")
+        layout = gl.NVMMASharedLayout.get_default_for([32], gl.int32)
+        message = TensorDescriptor.from_tensor(memory[4:], [32], layout)
+        send[(2,)](message, memory, out, 32, read_only, num_warps=1)
+        assert torch.equal(out, torch.arange(32, dtype=torch.int32) + 7)
+    assert [fault.kind for fault in session.faults] == (["race"] if read_only else [])
