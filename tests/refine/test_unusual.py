@@ -123,6 +123,6 @@ def test_what_the_kernel_looks_for_is_there(old: str, new: str, status: str) -> 
         Stage("", IGNORED, file="a.mlir"),
         Stage("", IGNORED.replace(old, new), file="b.mlir"),
     ]
-    found = validate(stages, [case], limit=1)
+    found = validate(stages, [case], limit=8)
     assert "-100 among the integers that are asked for it" in [c.label for c in found.cases]
     assert found.rows[1].status == status

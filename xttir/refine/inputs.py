@@ -185,13 +185,15 @@ class Generator:
         axes = self._axes()
         names = list(axes)
         out: list[Case] = []
-        chosen = covering([len(axes[n]) for n in names], limit, self.seed)
+        if self.base is not None and limit:
+            out += unusual.floats(self.base, self.seed)
+            out += unusual.integers(self.base, self.decisions)
+            del out[max(1, limit // 4) :]
+        limit -= len(out)
+        chosen = covering([len(axes[n]) for n in names], limit, self.seed)[:limit]
         if self.base is None:
             # The contents of memory are drawn anew for each case.
             chosen += chosen[:1] * (min(limit, LEAST) - len(chosen))
-        elif limit:
-            out += unusual.floats(self.base, self.seed)
-            out += unusual.integers(self.base, self.decisions)
         for number, row in enumerate(chosen):
             values = {name: axes[name][k] for name, k in zip(names, row, strict=True)}
             out.append(self.case(values, number))
