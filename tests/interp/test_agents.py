@@ -286,3 +286,21 @@ def test_stage_that_does_not_exist_is_a_fault_where_it_is_used(held: bool) -> No
     else:
         assert kinds(result) == []
         assert (got == wanted).all()
+
+
+@pytest.mark.parametrize("order", AGENT_ORDERS)
+def test_undefined_values_are_undefined_for_the_partition_that_gets_them(order: str) -> None:
+    load = "        %v = tt.load %a : tensor<64x!tt.ptr<f32>, #blocked>\n"
+    buffer = "!ttg.memdesc<64xf32, #shared, #smem, mutable>"
+    fresh = (
+        f"        %fresh = ttg.local_alloc : () -> {buffer}\n"
+        f"        %v = ttg.local_load %fresh : {buffer} -> tensor<64xf32, #blocked>\n"
+    )
+    narrow = (
+        "        %half = arith.truncf %v : tensor<64xf32, #blocked> to tensor<64xf16, #blocked>\n"
+        "        %w = arith.extf %half : tensor<64xf16, #blocked> to tensor<64xf32, #blocked>\n"
+    )
+    text = changed((load, fresh), (LOAD, LOAD + narrow), ("%a, %v", "%a, %w"))
+    result, _, _ = outcome(text, [3, 2], agent_order=order)
+    assert kinds(result) == ["uninitialized"]
+    assert "used as stored value" in " ".join(result.faults[0].notes)

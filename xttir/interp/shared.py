@@ -39,6 +39,9 @@ def load(m: Machine, op: Operation, desc: Desc, stamp: Stamp | None = None) -> A
 
 def _read(m: Machine, op: Operation, view: MemDesc) -> Any:
     value, unwritten, tainted = view.read()
+    if tainted is not None:
+        # Another agent may have stored it, whose machine alone knows so far.
+        m.tainted = True
     if view.path and view.replicas_differ():
         what = "memory of several CTAs that they do not see alike, read as if they did"
         raise Unsupported(what, location_of(op))
