@@ -77,6 +77,22 @@ def test_a_division_that_takes_sizes_as_unsigned_is_found() -> None:
     assert validate(stages).rows[1].status == MISMATCH
 
 
+def test_programs_that_do_little_are_many() -> None:
+    """A limit of 128 rows that is left out shows from the 129th program on."""
+    source = """
+tt.func public @row(%x: !tt.ptr<i32>) {
+  %last = arith.constant 127 : i32
+  %pid = tt.get_program_id y : i32
+  %row = arith.minsi %pid, %last : i32
+  %p = tt.addptr %x, %pid : !tt.ptr<i32>, i32
+  tt.store %p, %row : !tt.ptr<i32>
+  tt.return
+}
+"""
+    target = source.replace("store %p, %row", "store %p, %pid")
+    assert validate([Stage("", source), Stage("wrong", target)]).rows[1].status == MISMATCH
+
+
 @pytest.mark.parametrize("axis", ["x", "y", "z"])
 def test_blocks_come_to_the_end_of_what_a_constant_limits(axis: str) -> None:
     """Blocks of 32 of 128 columns: only a fifth program meets column 128."""

@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import IntegerType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
 from xttir.diagnostics import Unsupported
-from xttir.dialects import tt
+from xttir.dialects import scf, tt
 from xttir.frontends.module_launch.signature import Parameter, parameters
 from xttir.interp.launch import (
     Argument,
@@ -76,8 +76,8 @@ DRAWN = 32_749
 """Elements after which drawn contents repeat: a prime, so that blocks of tensors differ."""
 
 GRID = (3, 2, 2)
-LONG = 9
-"""Programs along the axes of a drawn grid, and along one of them alone."""
+LONG, LONGER = 9, 130
+"""Programs along the axes of a drawn grid, and along one of them alone (where they do little)."""
 
 ROW = 256
 """What strides are set to."""
@@ -424,7 +424,8 @@ def _grid(module: ModuleOp, number: int) -> tuple[int, int, int]:
     grid = [n if axis in used else 1 for axis, n in enumerate(GRID)]
     if number % 2 and used:
         grid = [1, 1, 1]
-        grid[sorted(used)[number // 2 % len(used)]] = LONG
+        large = any(isinstance(op, scf.ForOp | scf.WhileOp | tt.DotOp) for op in module.walk())
+        grid[sorted(used)[number // 2 % len(used)]] = LONG if large else LONGER
     x, y, z = grid
     return x, y, z
 
