@@ -126,6 +126,8 @@ class Machine(Interpreter):
         self.agents = None
         self.tensor_maps: list[Any] = []
         """`tensor_maps.TensorMap`s that the programs have written into memory."""
+        self.landing: dict[int, Any] = {}
+        """`landing.Landing` by the id of its storage: stores that may not have reached it."""
 
     def positions(self) -> np.ndarray | None:
         """Positions of the active programs in the batch, None for all of it."""

@@ -13,6 +13,7 @@ from xdsl.ir import Operation
 
 from xttir.interp.access import Access, Flat, Piece, Strided, resolve
 from xttir.interp.affine import Box, Index
+from xttir.interp.landing import check_load, launched
 from xttir.interp.machine import Machine
 from xttir.interp.memory import Pointer, Region
 from xttir.interp.taint import Tainted, taint_with
@@ -60,6 +61,8 @@ def load(
     for region, piece in access.pieces:
         if race:
             m.sanitizer.race(m, op, "atomic" if volatile else "load", region, piece)
+            if m.landing:
+                check_load(m, op, region.storage, piece)
         if init and m.policy.strict:
             m.sanitizer.initialised(m, op, "load", region, piece)
         elif init:
@@ -152,8 +155,9 @@ def store(
     dtype: np.dtype,
     shape: tuple[int, ...],
     atomic: bool = False,
+    lands: bool = False,
 ) -> None:
-    """Store `values` (b, *s) where `mask` holds."""
+    """Store `values` (b, *s) where `mask` holds. `lands`: some time later (see `landing`)."""
     access = _resolve(m, op, "store", pointer, mask, shape, dtype.itemsize)
     if values.dtype == bool:
         values = values.view(np.int8)
@@ -162,6 +166,8 @@ def store(
     for region, piece in access.pieces:
         if race:
             m.sanitizer.race(m, op, "atomic" if atomic else "store", region, piece)
+            if lands:
+                launched(m, op, region.storage, piece)
         part = piece.pick(values)
         data = region.storage.bytes
         if m.watching:

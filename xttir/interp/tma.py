@@ -27,6 +27,7 @@ from xttir.interp.descriptors import (
     undefined_with,
 )
 from xttir.interp.im2col import Im2Col, pixels
+from xttir.interp.landing import landed
 from xttir.interp.machine import Machine
 from xttir.interp.mbarriers import MBarrier, select
 from xttir.interp.memory import Pointer
@@ -174,7 +175,7 @@ def build_store(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         coordinates = [frame[slot] for slot in slots["coord"]]
         pointer, mask, values = _stored(m, op, d, frame[slots["src"]], coordinates)
         with _landing(m):
-            store(m, op, pointer, mask, values, d.dtype, d.block)
+            store(m, op, pointer, mask, values, d.dtype, d.block, lands=True)
 
     return run
 
@@ -206,7 +207,7 @@ def build_scatter(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
         d, indices = _rows([frame[slots[name]] for name in names], shape)
         pointer, mask, values = _stored(m, op, d, frame[slots["src"]], indices)
         with _landing(m):
-            store(m, op, pointer, mask, values, d.dtype, shape)
+            store(m, op, pointer, mask, values, d.dtype, shape, lands=True)
 
     return run
 
@@ -219,9 +220,12 @@ def build_store_wait(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Ste
 
     def run(m: Machine, frame: Frame) -> None:
         m.clock.engine(BULK_STORES).wait(outstanding, m.positions())
-        clocks = m.sanitizer.clocks
-        if clocks is not None and not read_only:
-            clocks.landed(int(m.pids[0]))
+        if read_only:
+            return
+        if m.landing:
+            landed(m)
+        if m.sanitizer.clocks is not None:
+            m.sanitizer.clocks.landed(int(m.pids[0]))
 
     return run
 

@@ -87,3 +87,33 @@ def test_flag_that_overtakes_a_tma_store(read_only: bool) -> None:
         send[(2,)](message, memory, out, 32, read_only, num_warps=1)
         assert torch.equal(out, torch.arange(32, dtype=torch.int32) + 7)
     assert [fault.kind for fault in session.faults] == (["race"] if read_only else [])
+
+
+@gluon.jit
+def store_and_read(
+    target, memory, out, N: gl.constexpr, READ_ONLY: gl.constexpr, OTHER: gl.constexpr
+):
+    """Store a block with TMA, and read it back, or the one after it."""
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [1], [0])
+    offsets = gl.arange(0, N, layout)
+    block = gl.allocate_shared_memory(gl.int32, [N], target.layout)
+    block.store(offsets)
+    blackwell.fence_async_shared()
+    tma.async_store(target, [0], block)
+    tma.store_wait(pendings=0, read_only=READ_ONLY)
+    gl.store(out + offsets, gl.load(memory + OTHER + offsets))
+
+
+@pytest.mark.parametrize(
+    ("read_only", "other", "wanted"), [(False, 0, []), (True, 0, ["race"]), (True, 32, [])]
+)
+def test_program_reads_what_it_stored_with_tma(
+    read_only: bool, other: int, wanted: list[str]
+) -> None:
+    with xttir.sanitize(cc=90) as session:
+        memory = torch.arange(64, dtype=torch.int32, device="cuda")
+        out = torch.zeros(32, dtype=torch.int32, device="cuda")
+        layout = gl.NVMMASharedLayout.get_default_for([32], gl.int32)
+        target = TensorDescriptor.from_tensor(memory, [32], layout)
+        store_and_read[(1,)](target, memory, out, 32, read_only, other, num_warps=1)
+    assert [fault.kind for fault in session.faults] == wanted
