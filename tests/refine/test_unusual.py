@@ -126,3 +126,43 @@ def test_what_the_kernel_looks_for_is_there(old: str, new: str, status: str) -> 
     found = validate(stages, [case], limit=8)
     assert "-100 among the integers that are asked for it" in [c.label for c in found.cases]
     assert found.rows[1].status == status
+
+
+BLOCKS = """
+tt.func public @rows(%y: !tt.ptr<i64>, %x: !tt.ptr<f32>, %ignored: i64, %n: i32) {
+  %c0 = arith.constant 0 : i32
+  %c16 = arith.constant 16 : i32
+  %zero = arith.constant dense<0.0> : tensor<16xf32>
+  %range = tt.make_range {end = 16 : i32, start = 0 : i32} : tensor<16xi32>
+  %pid = tt.get_program_id x : i32
+  %py = tt.addptr %y, %pid : !tt.ptr<i64>, i32
+  %class = tt.load %py : !tt.ptr<i64>
+  %skip = arith.cmpi eq, %class, %ignored : i64
+  %start = arith.muli %pid, %n : i32
+  %row = tt.addptr %x, %start : !tt.ptr<f32>, i32
+  %rows = tt.splat %row : !tt.ptr<f32> -> tensor<16x!tt.ptr<f32>>
+  %ns = tt.splat %n : i32 -> tensor<16xi32>
+  scf.if %skip {
+    scf.for %k = %c0 to %n step %c16 : i32 {
+      %ks = tt.splat %k : i32 -> tensor<16xi32>
+      %i = arith.addi %ks, %range : tensor<16xi32>
+      %in = arith.cmpi slt, %i, %ns : tensor<16xi32>
+      %p = tt.addptr %rows, %i : tensor<16x!tt.ptr<f32>>, tensor<16xi32>
+      tt.store %p, %zero, %in : tensor<16x!tt.ptr<f32>>
+    }
+  }
+  tt.return
+}
+"""
+
+
+def test_other_data_and_another_size_together() -> None:
+    """The step is wrong from the second block on, of rows that the launch does not have."""
+    y = buffer("y", np.array([93, 90, 92, 93, 91, 92]), 0x5000_0000)
+    x = buffer("x", np.ones(24, np.float32), 0x6000_0000)
+    case = launched(y, x, ScalarArg("ignored", -100), ScalarArg("n", 4), programs=6)
+    wrong = BLOCKS.replace("arith.constant 16", "arith.constant 17")
+    stages = [Stage("", BLOCKS, file="a.mlir"), Stage("", wrong, file="b.mlir")]
+    found = validate(stages, [case], limit=16)
+    assert found.rows[1].status == MISMATCH
+    assert all("among the integers" in f.case.label for f in found.findings)

@@ -42,8 +42,9 @@ SMALL = (2, 0, 1, -1)
 LESS = (3, -3, 5)
 """What they are set to after the numbers that they are compared with."""
 
-ROUNDS = 5
-"""Iterations of loops that are plenty: more than a pipeline has stages."""
+FEW, ROUNDS = 5, 7
+"""Iterations of loops: more than a pipeline has stages; more than twice round a ring of three, so
+that parities of its phases return."""
 
 MAX_ROUNDS = 16
 """Iterations at most of a loop whose bound is set to a constant that it is compared with."""
@@ -187,7 +188,9 @@ class Generator:
         out: list[Case] = []
         if self.base is not None and limit:
             out += unusual.floats(self.base, self.seed)
-            out += unusual.integers(self.base, self.decisions)
+            met = unusual.integers(self.base, self.decisions)
+            # What is done then may be a loop over blocks.
+            out += [*met, *(self._longer(case) for case in met[:1])]
             del out[max(1, limit // 4) :]
         limit -= len(out)
         chosen = covering([len(axes[n]) for n in names], limit, self.seed)[:limit]
@@ -223,15 +226,30 @@ class Generator:
             axes[parameter.name] = [n for n in wanted if self._fits(parameter.name, n)]
         return axes
 
-    def case(self, values: dict[str, int | float], number: int = 0) -> Case:
-        """The case in which scalars are as `values` says, the rest drawn with `number`."""
+    def _longer(self, case: Case) -> Case:
+        """`case` with sizes that make loops over blocks go round more than twice."""
+        held = case.scalars()
+        units = {p.name: (self.decisions.bounds.get(p.index, 0), p) for p in self.parameters}
+        values: dict[str, int | float] = {
+            name: _up(2 * unit + 1, p.divisibility)
+            for name, (unit, p) in units.items()
+            if unit > 1 and name in held
+        }
+        made = self.case(values, base=case)
+        return replace(made, label=f"{made.label}, {case.label}")
+
+    def case(
+        self, values: dict[str, int | float], number: int = 0, base: Case | None = None
+    ) -> Case:
+        """The case in which scalars are as `values` says, the rest as in `base` (the user's, if
+        there is one), or drawn with `number`."""
         rng = np.random.default_rng((self.seed, number))
         label = ", ".join(f"{k}={v}" for k, v in values.items()) or "drawn"
         chosen = tuple(values.items())
-        if self.base is None:
+        base = base or self.base
+        if base is None:
             made = self._drawn(values, label, rng, number)
             return replace(made, values=chosen, number=number)
-        base = self.base
         arguments = tuple(
             replace(a, value=values[a.name]) if isinstance(a, ScalarArg) and a.name in values else a
             for a in base.arguments
@@ -342,14 +360,16 @@ def _values(
     if natural is not None:
         wanted.append(int(natural))
     elif unit:
-        wanted.append(_up(3 * unit - 1 if unit > 1 else ROUNDS, step))
+        wanted.append(_up(3 * unit - 1 if unit > 1 else FEW, step))
     elif block > 1:
         # One block and a bit, and so many that programs which take several of them are full.
         wanted += [_up(block + block // 2, step), _up(BLOCKS * block - 1, step)]
     if unit > 1:
         # Below minus a block a division tells signed numbers from unsigned ones.
+        # More rounds than a ring has slots come early: where an index wraps shows only then.
+        wanted += [_up(ROUNDS * unit, step)]
         wanted += [n * step for n in SMALL if n >= 0] + [_up(-2 * unit - 1, step)]
-        wanted += [_up(unit + 1, step), _up(ROUNDS * unit, step), _up(unit, step)]
+        wanted += [_up(unit + 1, step), _up(unit, step)]
     wanted += [n * step for n in SMALL]
     wanted += [n for c in near[:1] for n in (c, c + step, c - step)]
     wanted += near[1:]
