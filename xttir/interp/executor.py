@@ -174,6 +174,7 @@ class _Run:
         if self.programs == 0:
             return True
         effects = self.plan.effects
+        self.plan.compiler.expect(self.policy.checks)
         memory = Memory(more=self.launch.memory)
         parameters = self.plan.function.op.body.blocks[0].args
         arguments = self.launch.arguments

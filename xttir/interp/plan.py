@@ -187,6 +187,7 @@ class Compiler:
         self._functions: dict[str, FunctionPlan] = {}
         self._memos: list[Memo] = []
         self._numbers: list[Memo] = []
+        self._checks: frozenset[str] = frozenset()
         self._slots: dict[SSAValue, int] = {}
 
     def function(self, name: str) -> FunctionPlan:
@@ -195,6 +196,14 @@ class Compiler:
         if plan is None:
             plan = self._functions[name] = self._compile(self.symbol(name))
         return plan
+
+    def expect(self, checks: frozenset[str]) -> None:
+        """A launch begins with these checks. Numbers that were kept from one with others were not
+        looked at in the same way."""
+        if checks != self._checks:
+            self._checks = checks
+            for memo in self._numbers:
+                memo.clear()
 
     def forget(self) -> None:
         """Drop results kept between batches: they hold on to the launch's memory. Numbers do not:
@@ -310,7 +319,8 @@ class Compiler:
         function = self.implementations.in_place.get(type(op))
         if function is not None and str(element_type(op.results[0].type)) in ("f32", "f64"):
             call = _in_place(function, call, ins[0] in dying, ins[1] in dying)
-        elif len(outs) == 1 and (rule is not None or _is_scalar(op)):
+        elif len(outs) == 1 and ins and (rule is not None or _is_scalar(op)):
+            # What has no operands depends on the launch: the number of programs.
             return self._remembered(op, ins, outs, call)
         return _step(op, ins, outs, call)
 
