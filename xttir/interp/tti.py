@@ -8,7 +8,7 @@ finds them. Rules: `InstrumentationToLLVM.cpp`, `FpSanToLLVM.cpp`, `GSanToLLVM.c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -117,43 +117,44 @@ def build_gather(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     return run
 
 
-def build_acquire(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
-    """tti.experimental_lock_acquire: other agents run until the lock is 0; then it is 1."""
+def _with_lock(c: Compiler, op: Operation, act: Callable[[Machine, Any], None]) -> Step:
+    """`act(m, lock)` for the programs for which the predicate of `op` holds."""
     slots = operand_slots(c, op)
-    one = np.ones(1, np.int32)
 
     def run(m: Machine, frame: Frame) -> None:
-        def acquire(args: Sequence[Any]) -> None:
-            (lock,) = args
-            if np.unique(lock.addresses()).size < m.pids.size:
-                raise Unsupported("a lock that several programs share", location_of(op))
-
-            def free() -> bool:
-                word = load(m, op, lock, None, None, one.dtype, (), True)
-                return not dense(observe_branch(m, op, word)).any()
-
-            wait_until(m, op, free, lambda: "a lock to be released")
-            store(m, op, lock, None, one, one.dtype, (), atomic=True)
-
         predicate = None if slots["pred"] is None else frame[slots["pred"]]
-        where_held(m, held(m, op, predicate), [frame[slots["lock"]]], acquire)
+        lock = [frame[slots["lock"]]]
+        where_held(m, held(m, op, predicate), lock, lambda args: act(m, args[0]))
 
     return run
+
+
+def build_acquire(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
+    """tti.experimental_lock_acquire: other agents run until the lock is 0; then it is 1."""
+    one = np.ones(1, np.int32)
+
+    def acquire(m: Machine, lock: Any) -> None:
+        if np.unique(lock.addresses()).size < m.pids.size:
+            raise Unsupported("a lock that several programs share", location_of(op))
+
+        def free() -> bool:
+            word = load(m, op, lock, None, None, one.dtype, (), True)
+            return not dense(observe_branch(m, op, word)).any()
+
+        wait_until(m, op, free, lambda: "a lock to be released")
+        store(m, op, lock, None, one, one.dtype, (), atomic=True)
+
+    return _with_lock(c, op, acquire)
 
 
 def build_release(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
     """tti.experimental_lock_release: the lock is 0."""
-    slots = operand_slots(c, op)
     zero = np.zeros(1, np.int32)
 
-    def run(m: Machine, frame: Frame) -> None:
-        def release(args: Sequence[Any]) -> None:
-            store(m, op, args[0], None, zero, zero.dtype, (), atomic=True)
+    def release(m: Machine, lock: Any) -> None:
+        store(m, op, lock, None, zero, zero.dtype, (), atomic=True)
 
-        predicate = None if slots["pred"] is None else frame[slots["pred"]]
-        where_held(m, held(m, op, predicate), [frame[slots["lock"]]], release)
-
-    return run
+    return _with_lock(c, op, release)
 
 
 def build_dot(c: Compiler, op: Operation, ins: Slots, outs: Slots) -> Step:
