@@ -187,15 +187,7 @@ class Known:
         row = self.components.row(component)
 
         def more(known: np.ndarray) -> np.ndarray:
-            if other is None or other is known:
-                return self.raised(known, row, epoch)
-            known = joined(known, other)
-            if row >= known.size:
-                known = _padded(known, self.components.capacity)
-            # The array is new.
-            if known.item(row) < epoch:
-                known[row] = epoch
-            return known
+            return self.raised(known if other is None else joined(known, other), row, epoch)
 
         self._change(who, more)
 
